@@ -24,5 +24,5 @@ class AbortFlag:
 
     @property
     def is_set(self) -> bool:
-        """Whether a stop was asked for."""
+        """True after a request to stop."""
         return self.buffer[0] != b"\0"

@@ -31,9 +31,9 @@ class AddedToken:
     token: int
     spelling: str
     is_control: bool
-    """Whether it is none where special tokens are not asked for; the others are found in any text."""
+    """True if it is ordinary text unless special tokens are enabled; the others are found in any text."""
     is_unknown: bool = False
-    """Whether it also stands for what the vocabulary can't spell."""
+    """True if it also stands for text that the vocabulary can't spell."""
 
 
 class Vocab(Protocol):

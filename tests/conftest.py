@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 
 from hypothesis import settings
 
@@ -14,6 +15,12 @@ settings.load_profile("localspec")
 # each would then count away the processor that the other's thread needs.
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+
+# A shell without job control starts background commands with SIGINT ignored, as are their children then: each test
+# of Ctrl-C would wait for its time limit.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:

@@ -14,8 +14,8 @@ def record(findings: BenchFindings) -> dict[str, Any]:
     """Return conditions, results by temperature, class and arm, and every answer.
 
     Speeds are in tokens a second, times in seconds. Fields are those of `Result`, `Overall`, `BenchConditions` and
-    `ArmAnswer`; `curve` is T(w) by width, `oracle_widest` the oracle's widest pass. `asked`, the tokens of a prompt, is
-    left out.
+    `ArmAnswer`; `curve` is T(w) by width, `oracle_widest` the oracle's widest pass. `prompt_tokens`
+    is left out.
     """
     request, conditions = findings.request, findings.conditions
     assert conditions is not None, "answers come after loading"
@@ -44,10 +44,10 @@ def record(findings: BenchFindings) -> dict[str, Any]:
     }
 
 
-_TOLD_ELSEWHERE = ("asked", "grammar", "preface")
+_OMITTED = ("prompt_tokens", "grammar", "preface")
 """Fields left out: the tokens of long prompts, equal for every arm."""
 
 
 def _answer(answer: ArmAnswer) -> dict[str, Any]:
-    told = {name: value for name, value in asdict(answer).items() if name not in _TOLD_ELSEWHERE}
-    return {**told, "seconds": answer.seconds, "first_token_seconds": answer.first_token_seconds}
+    fields = {name: value for name, value in asdict(answer).items() if name not in _OMITTED}
+    return {**fields, "seconds": answer.seconds, "first_token_seconds": answer.first_token_seconds}

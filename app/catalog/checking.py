@@ -164,28 +164,28 @@ def _of_texts(checked: Checked) -> list[str]:
             "the file names no end token: answers end at an end token that the engine finds, or at -n"
         )
     width = max(map(len, lines)) + 2
-    return [line for key, said in lines.items() for line in wrapped(f"{key:<{width}}{plain(said)}", 0, width)]
+    return [line for key, shown in lines.items() for line in wrapped(f"{key:<{width}}{plain(shown)}", 0, width)]
 
 
 def _special(checked: Checked) -> str:
     """Return the special tokens with their roles; where two models differ, the notes say how."""
     target, *draft = checked.models
     roles = [f"{role} {token_words(target, token)}" for role, token in target.info.special.items()]
-    said = ", ".join(roles) or "none named"
+    shown = ", ".join(roles) or "none named"
     if not draft:
-        return said
-    return f"{said}; {'the same in both' if draft[0].info.special == target.info.special else 'of the target'}"
+        return shown
+    return f"{shown}; {'the same in both' if draft[0].info.special == target.info.special else 'of the target'}"
 
 
 def _infills(checked: Checked) -> str:
     """Return the infill tokens; only the target's matter, because infill prompts go to the target."""
     target, *draft = checked.models
-    said = " ".join(target.info.fim) or "no"
+    shown = " ".join(target.info.fim) or "no"
     if not draft:
-        return said
+        return shown
     if draft[0].info.fim == target.info.fim:
-        return f"{said}, both" if target.info.fim else "no, neither"
-    return f"{said}; the draft model: {' '.join(draft[0].info.fim) or 'no'}"
+        return f"{shown}, both" if target.info.fim else "no, neither"
+    return f"{shown}; the draft model: {' '.join(draft[0].info.fim) or 'no'}"
 
 
 def _templates(checked: Checked) -> str:

@@ -52,14 +52,14 @@ def show_model(name: str, context: ContextSetting, cache_types: CacheTypes, *, a
         terminal.say("\n".join([*_about(model, efforts), "", *_memory(plan, room, largest)]) + "\n")
 
 
-def context_for(target: str, draft: str | None, asked: ContextSetting, cache_types: CacheTypes) -> int:
+def context_for(target: str, draft: str | None, context_size: ContextSetting, cache_types: CacheTypes) -> int:
     """Return the requested context size in tokens, for a target and optionally its draft model; 0 for the model's own.
 
     The largest that fits is reported in a note; if none fits, the shortest is returned, whose memory plan then shows
     that. `target` may be a pair card.
     """
-    if asked != AUTO:
-        return asked
+    if context_size != AUTO:
+        return context_size
     named = taken_apart(target, draft)
     names = [name for name in (named.target, named.draft) if name]
     needs = [_need(model_info(find_model(name)), cache_types) for name in names]

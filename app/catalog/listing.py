@@ -8,7 +8,7 @@ from typing import Any
 
 from app.catalog.words import plain, size
 from app.shell.columns import table
-from app.shell.paths import cache_folder
+from app.shell.paths import headers_file
 from app.shell.terminal import Terminal
 from models.gguf.parameter_count import parameter_count
 from models.library.local import LocalModel, local_models
@@ -18,11 +18,6 @@ from models.system.machine import available_memory
 _HEAD = ("NAME", "ARCHITECTURE", "PARAMETERS", "QUANT", "SIZE", "CONTEXT", "FIM", "MEMORY", "FITS")
 _FLUSH_LEFT = {0, 1, 3, 6, 7, 8}
 _HINT = "No models found. Add your model folders with LOCALSPEC_MODELS or --dir."
-
-
-def headers_file() -> Path:
-    """Return the file that caches model headers."""
-    return cache_folder() / "headers.json"
 
 
 def list_models(folders: Sequence[Path], *, as_json: bool) -> None:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from app.catalog.listing import headers_file
-from app.shell.paths import machine_memory, pairs_folder
+from app.shell.paths import headers_file, machine_memory, pairs_folder
 from models.errors import LocalspecError, ModelFileError, UsageError
 from models.gguf.file import parts_of
 from models.gguf.fingerprint import fingerprint

@@ -68,10 +68,10 @@ def _folder() -> Path:
 
 def _read(path: Path) -> Pulled | None:
     with suppress(OSError, ValueError, TypeError, KeyError):
-        said: dict[str, Any] = read_json(path)
-        files = tuple(HubFile(**file) for file in said["files"])
-        if said["format"] == _FORMAT and files and all(map(_is_sound, files)):
-            return Pulled(str(said["name"]), files, str(said["cache"]), tuple(said.get("others", ())))
+        content: dict[str, Any] = read_json(path)
+        files = tuple(HubFile(**file) for file in content["files"])
+        if content["format"] == _FORMAT and files and all(map(_is_sound, files)):
+            return Pulled(str(content["name"]), files, str(content["cache"]), tuple(content.get("others", ())))
     return None
 
 

@@ -67,8 +67,8 @@ def _wanted(request: PullRequest) -> HubName:
     wanted = hub_name(request.name)
     if wanted is None:
         raise UsageError(f"{request.name} is not a model on the Hugging Face hub.", hint=_FORMS)
-    label, asked = wanted.label.lower(), request.quantisation.lower()
-    if asked and (wanted.file or label not in ("", asked)):
+    label, wanted_label = wanted.label.lower(), request.quantisation.lower()
+    if wanted_label and (wanted.file or label not in ("", wanted_label)):
         raise UsageError(f"{request.name} and --quant name two quantisations.", hint="Leave out one of the two.")
     return replace(wanted, label=wanted.label or request.quantisation)
 

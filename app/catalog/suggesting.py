@@ -8,11 +8,11 @@ from typing import Any
 
 from app.catalog.candidates import Candidate, Candidates, Suggestion
 from app.catalog.foreseen import acceptance_words, passes_words, prediction_record, range_words
-from app.catalog.listing import headers_file, tell_missing_folders
+from app.catalog.listing import tell_missing_folders
 from app.catalog.words import in_a_line, plain, size
 from app.engine.costs.speedup_model import WORTH
 from app.shell.columns import table, wrapped
-from app.shell.paths import machine_memory
+from app.shell.paths import headers_file, machine_memory
 from app.shell.terminal import Terminal
 from models.gguf.model_info import model_info
 from models.gguf.parameter_count import parameter_count

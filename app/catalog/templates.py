@@ -12,11 +12,11 @@ def template_words(model: ReadModel) -> str:
     """Return whether a model has a working chat template, with the names of its further templates."""
     if not model.template:
         return "no"
-    said = "yes, but it is broken" if is_broken(model.template) else "yes"
+    answer = "yes, but it is broken" if is_broken(model.template) else "yes"
     if not model.templates:
-        return said
+        return answer
     names = (f"{plain(name)}{' (broken)' * is_broken(source)}" for name, source in model.templates.items())
-    return f"{said}; by name: {', '.join(names)}"
+    return f"{answer}; by name: {', '.join(names)}"
 
 
 def broken_templates(model: ReadModel) -> Sequence[str]:

@@ -58,10 +58,10 @@ EDIT_KEYS: Mapping[str, Key] = {
 """The keys of the editor."""
 
 
-def read_keys(said: Sequence[str]) -> Mapping[str, str]:
+def read_keys(settings: Sequence[str]) -> Mapping[str, str]:
     """Read keys given as NAME=KEYS. Raises UsageError for an unknown name or a missing key."""
     keys = {}
-    for one in said:
+    for one in settings:
         name, _, wanted = one.partition("=")
         known = {**KEYS, **EDIT_KEYS}
         if name.strip() not in known or not wanted.strip():

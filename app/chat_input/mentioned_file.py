@@ -29,12 +29,12 @@ class Excerpt:
 
     @property
     def characters(self) -> int:
-        """How long it is."""
+        """Length in characters."""
         return len(self.text)
 
     @property
     def lines(self) -> int:
-        """How many lines it has."""
+        """Number of lines."""
         return self.last - self.first + 1
 
     @property
@@ -62,11 +62,11 @@ def read_excerpt(path: Path, name: str, first: int | None, last: int | None, lim
     lines = without_returns(decoded(content, shown, strict=True)).split("\n")
     if lines[-1] == "":
         lines.pop()
-    whole, asked = first is None, len(lines) if last is None else last
-    first, last = first or 1, min(asked, len(lines))
+    whole, end = first is None, len(lines) if last is None else last
+    first, last = first or 1, min(end, len(lines))
     if not whole and first > last:
         hint = f"Try {mention(shown)}:1-{min(20, len(lines))}." if lines else "It is empty: leave it out."
-        raise UsageError(f"{shown} has no lines {first:,} to {asked:,}.", cause=f"It has {len(lines):,}.", hint=hint)
+        raise UsageError(f"{shown} has no lines {first:,} to {end:,}.", cause=f"It has {len(lines):,}.", hint=hint)
     text = "".join(line + "\n" for line in lines[first - 1 : last])
     if len(text) > limit:
         raise _too_long(shown, f"{len(text):,} characters", limit)

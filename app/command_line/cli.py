@@ -23,7 +23,7 @@ from app.history.options import history
 from app.lsp.options import lsp
 from app.manual.options import manual_help
 from app.serve.options import serve
-from app.shell.error_lines import asks_for_lines, errors_told
+from app.shell.error_lines import asks_for_lines, reported_errors
 from app.shell.terminal import Terminal
 from app.tune.options import tune_options
 from app.verify.options import verify_options
@@ -80,7 +80,7 @@ def command_line(context: click.Context) -> None:
         return
     # Help and completion must work even with a broken settings file.
     lenient = context.resilient_parsing or context.meta[_HELP_WANTED]
-    with suppress(UsageError, RuntimeError) if lenient else errors_told(as_json=asks_for_lines(sys.argv[1:])):
+    with suppress(UsageError, RuntimeError) if lenient else reported_errors(as_json=asks_for_lines(sys.argv[1:])):
         if not lenient:
             context.meta[NOTES], context.meta[NOTED] = consider_project(command_line, context.invoked_subcommand)
         context.default_map = read_all(command_line)

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import click
 
-from app.shell.error_lines import asks_for_lines, misuse_told
+from app.shell.error_lines import asks_for_lines, reported_misuse
 from app.shell.exit_codes import INTERRUPTED
 from app.shell.killed_screen import tell_killed_screen
 from app.shell.streams import is_without_room, let_go, mend_streams
@@ -20,12 +20,12 @@ def exit_code(commands: click.Group) -> int:
     mend_streams()
     tell_killed_screen()
     try:
-        return _told(commands)
+        return _exit_code(commands)
     finally:
         let_go()
 
 
-def _told(commands: click.Group) -> int:
+def _exit_code(commands: click.Group) -> int:
     try:
         return _run(commands)
     except click.ClickException as error:
@@ -43,7 +43,7 @@ def _told(commands: click.Group) -> int:
 def _run(commands: click.Group) -> int:
     stdout = sys.stdout
     try:
-        with misuse_told(as_json=asks_for_lines(sys.argv[1:])):
+        with reported_misuse(as_json=asks_for_lines(sys.argv[1:])):
             code = commands(prog_name="localspec", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except OSError as error:

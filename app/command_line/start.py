@@ -6,7 +6,7 @@ from collections.abc import Container
 from typing import Any
 
 from app.flags.request import Request, read_request
-from app.shell.error_lines import errors_told
+from app.shell.error_lines import reported_errors
 from app.shell.terminal import Terminal
 from models.errors import UsageError
 
@@ -18,7 +18,7 @@ def start(
 
     `named` and `given` as of `app.flags.request.read_request`.
     """
-    with errors_told(as_json=flags["as_json"]):
+    with reported_errors(as_json=flags["as_json"]):
         return _start(read_request(model, words, flags, named=named, given=given))
 
 

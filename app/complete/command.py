@@ -18,7 +18,7 @@ from app.engine.decoding.ending import Finish
 from app.engine.decoding.request import Question
 from app.engine.runtime.blocking_engine import LineEngine
 from app.flags.request import read_plan, read_sampling
-from app.shell.error_lines import errors_told
+from app.shell.error_lines import reported_errors
 from app.shell.exit_codes import INTERRUPTED
 from app.shell.input_bytes import read_input, read_pipe
 from app.shell.terminal import Terminal
@@ -34,7 +34,7 @@ _RECORDED = ("finish", "usage", "timings", "speculation")
 
 def run_complete(at: str | None, flags: dict[str, Any]) -> int:
     """Print the completion at the given position; return the exit code. Raises LocalspecError."""
-    with errors_told(as_json=flags["as_json"]):
+    with reported_errors(as_json=flags["as_json"]):
         return _complete(at, flags)
 
 

@@ -41,7 +41,7 @@ class Completion:
 class _Run:
     """A completion in progress."""
 
-    asked: CompletionRequest
+    request: CompletionRequest
     idle: bool
     """Whether it runs in advance, without a request yet."""
     task: "asyncio.Task[tuple[str, Ended]]" = field(init=False)
@@ -87,20 +87,20 @@ class Completer:
         """
         self._limits = limits
         self._dismiss()
-        asked = self._asking.at(place, limits)
-        if (known := self._results.find(asked)) is not None:
+        request = self._asking.at(place, limits)
+        if (known := self._results.find(request)) is not None:
             self._stop(idle_too=False)
             if on_text is not None and known:
                 on_text(known)
             return Completion(known, place, None)
-        if self._run is not None and self._is_about(asked):
+        if self._run is not None and self._is_about(request):
             self._run.idle = False
             # The engine cancels work without a request when a request arrives.
             with suppress(Cancelled):
                 text, ended = await self._wait(self._run, on_text)
                 if ended.finish is not Finish.CANCELLED:
                     return Completion(text, place, None)
-        text, ended = await self._wait(self._start(asked, idle=False), on_text)
+        text, ended = await self._wait(self._start(request, idle=False), on_text)
         return Completion(text, place, ended)
 
     def known(self, place: CursorPosition, limits: Limits = DEFAULT) -> Completion | None:
@@ -113,9 +113,9 @@ class Completer:
         if not completion.text or (self._run is not None and self._run.waiter is not None):
             return
         limits = replace(self._limits, wait=None)
-        asked = self._asking.at(completion.place.after(completion.text), limits)
-        if not self._is_about(asked) and self._results.find(asked) is None:
-            self._start(asked, idle=True)
+        request = self._asking.at(completion.place.after(completion.text), limits)
+        if not self._is_about(request) and self._results.find(request) is None:
+            self._start(request, idle=True)
 
     def visited(self, path: str, text: str, line: int, above: int = 0) -> None:
         """Note a visited or saved line of a file: its text may help elsewhere.
@@ -162,14 +162,14 @@ class Completer:
             self._run.task.cancel()
             self._run = None
 
-    def _is_about(self, asked: CompletionRequest) -> bool:
+    def _is_about(self, request: CompletionRequest) -> bool:
         """Tell whether the running completion answers this request."""
-        return self._run is not None and self._run.asked.key == asked.key and not self._run.task.done()
+        return self._run is not None and self._run.request.key == request.key and not self._run.task.done()
 
-    def _start(self, asked: CompletionRequest, *, idle: bool) -> _Run:
+    def _start(self, request: CompletionRequest, *, idle: bool) -> _Run:
         """Cancel running work and start a request; the engine receives both in this order."""
         self._stop(idle_too=True)
-        run = self._run = _Run(asked, idle)
+        run = self._run = _Run(request, idle)
         run.task = asyncio.create_task(self._answer(run))
         run.task.add_done_callback(_note_failure)
         return run
@@ -196,25 +196,25 @@ class Completer:
 
     async def _answer(self, run: _Run) -> tuple[str, Ended]:
         """Run the engine's answer, and remember the shown text."""
-        asked, ended, said = run.asked, None, ""
+        request, ended, so_far = run.request, None, ""
         urgency = Urgency.IDLE if run.idle else Urgency.COMPLETION
-        async with aclosing(self._async_engine.answer(asked.question, urgency, asked.limits.wait)) as messages:
+        async with aclosing(self._async_engine.answer(request.question, urgency, request.limits.wait)) as messages:
             async for message in messages:
                 if isinstance(message, Said):
-                    said += message.text
-                    run.hear(self._shown(asked, said, broken_off=False))
+                    so_far += message.text
+                    run.hear(self._shown(request, so_far, broken_off=False))
                 elif isinstance(message, Ended):
                     ended = message
         assert ended is not None, "an answer ends with Ended or fails"
-        text = self._shown(asked, ended.answer, broken_off=ended.finish not in WHOLE)
+        text = self._shown(request, ended.answer, broken_off=ended.finish not in WHOLE)
         run.hear(text)
         if ended.finish is not Finish.CANCELLED:
-            self._results.keep(asked, text, cut=ended.finish is Finish.TIME)
+            self._results.keep(request, text, cut=ended.finish is Finish.TIME)
         return text, ended
 
-    def _shown(self, asked: CompletionRequest, said: str, *, broken_off: bool) -> str:
-        text = shown(said, asked.around, broken_off=broken_off, tidies=self._settings.tidies)
-        return text.replace("\n", asked.place.newline)
+    def _shown(self, request: CompletionRequest, so_far: str, *, broken_off: bool) -> str:
+        text = shown(so_far, request.around, broken_off=broken_off, tidies=self._settings.tidies)
+        return text.replace("\n", request.place.newline)
 
 
 def _note_failure(task: "asyncio.Task[tuple[str, Ended]]") -> None:

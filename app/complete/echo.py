@@ -26,10 +26,10 @@ def echo_start(lines: Sequence[str], above: Sequence[str], below: Sequence[str],
     `lines` are whole lines, the first with the text before the cursor. While the answer goes on (not `ends`), the
     result is also None as long as an earlier repeat is still possible.
     """
-    said = [(number, line.rstrip()) for number, line in enumerate(lines) if line.strip()]
+    written = [(number, line.rstrip()) for number, line in enumerate(lines) if line.strip()]
     following = [line.rstrip() for line in below if line.strip()][:_FAR]
-    bare, known = [line for _, line in said], frozenset(line.strip() for line in above)
-    for place, (number, _) in enumerate(said):
+    bare, known = [line for _, line in written], frozenset(line.strip() for line in above)
+    for place, (number, _) in enumerate(written):
         if place == 0 and following and _is_next_alone(bare[0], following[0], known):
             return 0
         rest = bare[place:]
@@ -58,10 +58,10 @@ def _is_echo(lines: Sequence[str], need: tuple[int, int], known: Set[str]) -> bo
     return len(lines) >= count and sum(_telling(line) for line in lines if line.strip() not in known) >= telling
 
 
-def _run(said: Sequence[str], following: Sequence[str], *, shifted: bool) -> int:
+def _run(written: Sequence[str], following: Sequence[str], *, shifted: bool) -> int:
     """Return the number of equal lines in sequence; with `shifted`, indentation is ignored."""
     count = 0
-    for one, other in zip(said, following, strict=False):
+    for one, other in zip(written, following, strict=False):
         if one != other and not (shifted and one.split() == other.split()):
             break
         count += 1

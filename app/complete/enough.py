@@ -21,15 +21,15 @@ from app.complete.tidy import (
 )
 
 
-def is_enough(said: str, around: Around) -> bool:
+def is_enough(answer: str, around: Around) -> bool:
     """Tell whether the shown text is final, whatever follows, even if the answer ends in the middle of a line."""
     # A carriage return at the end may become a line end.
-    said = said.replace("\r\n", "\n").removesuffix("\r")
-    if not said.strip():
+    answer = answer.replace("\r\n", "\n").removesuffix("\r")
+    if not answer.strip():
         return False
-    if is_further_left(said, around):
+    if is_further_left(answer, around):
         return True
-    *lines, begun = none_trailing(beyond_written(said, around)).split("\n")
+    *lines, begun = none_trailing(beyond_written(answer, around)).split("\n")
     if not lines or around.in_a_line:
         return bool(lines)
     loops = loop_end([around.behind + lines[0], *lines[1:]]) is not None

@@ -30,24 +30,24 @@ class Results:
     def __len__(self) -> int:
         return len(self._texts)
 
-    def keep(self, asked: CompletionRequest, text: str, *, cut: bool) -> None:
+    def keep(self, request: CompletionRequest, text: str, *, cut: bool) -> None:
         """Remember a completion in place of the least recently used one.
 
         One `cut` at its time limit is only typed along: a repeated request may yield more.
         """
         if not cut:
-            self._texts[asked.key] = text
-            self._texts.move_to_end(asked.key)
+            self._texts[request.key] = text
+            self._texts.move_to_end(request.key)
         while len(self._texts) > self._most:
             self._texts.popitem(last=False)
         if text:
-            self._bases.appendleft(_Base(asked.place, text, _size(asked.limits)))
+            self._bases.appendleft(_Base(request.place, text, _size(request.limits)))
 
-    def find(self, asked: CompletionRequest) -> str | None:
+    def find(self, request: CompletionRequest) -> str | None:
         """Return the completion for a request; None for an unknown one."""
-        if (text := self._texts.get(asked.key)) is None:
-            return self._along(asked)
-        self._texts.move_to_end(asked.key)
+        if (text := self._texts.get(request.key)) is None:
+            return self._along(request)
+        self._texts.move_to_end(request.key)
         return text
 
     def forget(self, path: str) -> None:
@@ -55,10 +55,10 @@ class Results:
         kept = [base for base in self._bases if base.place.path != path]
         self._bases = deque(kept, maxlen=_BASES)
 
-    def _along(self, asked: CompletionRequest) -> str | None:
+    def _along(self, request: CompletionRequest) -> str | None:
         """Return the rest of a completion whose beginning was typed."""
         for base in self._bases:
-            if base.size == _size(asked.limits) and (rest := _rest(base, asked.place)).strip():
+            if base.size == _size(request.limits) and (rest := _rest(base, request.place)).strip():
                 return rest
         return None
 

@@ -58,18 +58,18 @@ class Around:
 Rule = Callable[[str, Around], str]
 
 
-def shown(said: str, around: Around, *, broken_off: bool, tidies: bool = True) -> str:
+def shown(answer: str, around: Around, *, broken_off: bool, tidies: bool = True) -> str:
     """Return the text to insert, lines ending with bare newlines; the whole answer unless it `tidies`.
 
     An answer `broken_off` inside a character ends in U+FFFD, which is removed.
     """
-    said = said.replace("\r\n", "\n")
+    answer = answer.replace("\r\n", "\n")
     if broken_off:
-        said = said.rstrip("\ufffd")
-    text = beyond_written(said, around)
+        answer = answer.rstrip("\ufffd")
+    text = beyond_written(answer, around)
     if not tidies:
         return text
-    return "" if is_further_left(said, around) else tidy(none_trailing(text), around, broken_off=broken_off)
+    return "" if is_further_left(answer, around) else tidy(none_trailing(text), around, broken_off=broken_off)
 
 
 def tidy(text: str, around: Around, *, broken_off: bool = False) -> str:
@@ -149,9 +149,9 @@ def no_repeated_rest(text: str, around: Around) -> str:
     Several of its words must be repeated, in order and from its beginning.
     """
     follows = [token for token, _ in tokens(around.ahead)]
-    said = tokens(text.partition("\n")[0])
-    for number, (_, place) in enumerate(said):
-        run = _common([token for token, _ in said[number:]], follows)
+    line_tokens = tokens(text.partition("\n")[0])
+    for number, (_, place) in enumerate(line_tokens):
+        run = _common([token for token, _ in line_tokens[number:]], follows)
         words = {token for token in follows[:run] if token[0].isalnum()}
         if run >= _SIGNS and len(words) >= _WORDS and _as_closed(text[:place], text, around):
             return text[:place]
@@ -180,12 +180,12 @@ def no_echo(text: str, around: Around) -> str:
 
     Brackets alone are no repeat, nor is a sign that closes a bracket or quote of the remaining text.
     """
-    said, suffix = tokens(text), tokens("\n".join((around.ahead, *around.below)))
+    words, suffix = tokens(text), tokens("\n".join((around.ahead, *around.below)))
     follows = [token for token, _ in suffix]
-    for size in range(min(len(said), len(follows)), 0, -1):
-        end = [token for token, _ in said[-size:]]
+    for size in range(min(len(words), len(follows)), 0, -1):
+        end = [token for token, _ in words[-size:]]
         if end == follows[:size] and not _BRACKETS.issuperset(end):
-            rest = text[: said[-size][1]]
+            rest = text[: words[-size][1]]
             if _as_closed(rest, text, around):
                 return rest
     return text
@@ -278,6 +278,6 @@ def begins(lines: Sequence[str], with_: Sequence[str]) -> bool:
 
 def _as_closed(rest: str, text: str, around: Around) -> bool:
     """Tell whether a beginning of a text closes brackets and quotes as well as all of it does."""
-    short, long = (around.behind + said + around.ahead for said in (rest, text))
+    short, long = (around.behind + ending + around.ahead for ending in (rest, text))
     odd = (short.count(quote) % 2 <= long.count(quote) % 2 for quote in "\"'`")
     return unclosed(rest) <= unclosed(text) and all(odd)

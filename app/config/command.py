@@ -58,11 +58,11 @@ def show_settings(group: click.Group, *, everything: bool, as_json: bool) -> Non
 
 def settings(group: click.Group) -> list[Setting]:
     """Return every setting of every command with its origin; flags of a run override all of them."""
-    said = [(source.origin, read(source, group)) for source in sources_there()]
-    defaults = together(values for _, values in said)
+    by_origin = [(source.origin, read(source, group)) for source in sources_there()]
+    defaults = together(values for _, values in by_origin)
     found: list[Setting] = []
     for name, command in commands_of(group).items():
-        origins = {parameter: origin for origin, values in said for parameter in values.get(name, {})}
+        origins = {parameter: origin for origin, values in by_origin for parameter in values.get(name, {})}
         # Called without flags, click itself resolves the effective value.
         try:
             context = command.make_context(name, [], default_map=defaults.get(name))

@@ -84,7 +84,7 @@ def read(source: Source, group: click.Group) -> dict[str, dict[str, Any]]:
     folder, found = source.path.parent, inspect(source, group)
     return {
         command: {name: seen_from(folder, name, value) for name, value in values.items() if found.counts(name, value)}
-        for command, values in found.said.items()
+        for command, values in found.by_command.items()
     }
 
 
@@ -95,7 +95,7 @@ class Inspected:
     source: Source
     content: bytes | None
     """Its bytes; None for a missing file."""
-    said: Mapping[str, Mapping[str, Any]]
+    by_command: Mapping[str, Mapping[str, Any]]
     """Settings for each command, by parameter name."""
     trust: Trust
     """The trust in a project's file; the user's own file is trusted."""
@@ -118,11 +118,11 @@ class Inspected:
 
     def settings(self) -> list[tuple[str, Any]]:
         """Return every key with its value, each pair once for all commands."""
-        said = [(_key(name), value) for values in self.said.values() for name, value in values.items()]
-        return [pair for place, pair in enumerate(said) if pair not in said[:place]]
+        pairs = [(_key(name), value) for values in self.by_command.values() for name, value in values.items()]
+        return [pair for place, pair in enumerate(pairs) if pair not in pairs[:place]]
 
     def _keys(self, command: str | None, has: Callable[[str, object], bool]) -> list[str]:
-        chosen = [self.said[each] for each in self.said if command in (None, each)]
+        chosen = [values for each, values in self.by_command.items() if command in (None, each)]
         return sorted({_key(name) for values in chosen for name, value in values.items() if has(name, value)})
 
     def _is_users(self, parameter: str, value: object) -> bool:
@@ -139,13 +139,13 @@ def inspect(source: Source, group: click.Group) -> Inspected:
     """Read a file and the trust in these bytes; raises UsageError as `read` does."""
     try:
         content = _content(source)
-        said = checked(_parsed(source.path, content), group, str(source.path))
+        by_command = checked(_parsed(source.path, content), group, str(source.path))
     except RecursionError as error:
         cause, hint = "Its lists or tables are nested too deeply.", "Fix it, or move it away."
         raise UsageError(f"{source.path} can't be read.", cause=cause, hint=hint) from error
     is_users = source.origin == "user"
     trust = Trust.TRUSTED if is_users else trust_of(source.path, content or b"")
-    return Inspected(source, content, said, trust)
+    return Inspected(source, content, by_command, trust)
 
 
 def passed_over(group: click.Group, command: str | None = None) -> dict[Source, list[str]]:
@@ -211,10 +211,10 @@ def read_all(group: click.Group) -> dict[str, dict[str, Any]]:
     return together(read(source, group) for source in sources_there())
 
 
-def together(said: Iterable[Mapping[str, Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:
+def together(by_command: Iterable[Mapping[str, Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:
     """Return the merged settings of several files; later files win."""
     found: dict[str, dict[str, Any]] = {}
-    for commands in said:
+    for commands in by_command:
         for command, values in commands.items():
             held = found.setdefault(command, {})
             # Each key of the screen merges by itself: a project that rebinds one keeps the user's other keys.

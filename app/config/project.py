@@ -33,7 +33,7 @@ def consider_project(group: click.Group, command: str | None) -> tuple[list[str]
     if found is None or found.content is None or not found.settings():
         return [], lambda: None
     if found.waiting(command) and found.trust in (Trust.NEW, Trust.SEEN) and _can_ask(command):
-        found = _asked(found, group)
+        found = _confirmed(found, group)
     notes = [*_first(found), *_users_own(found, command), *_waiting(found, command)]
     return notes, lambda: _seen(found)
 
@@ -80,7 +80,7 @@ def _can_ask(command: str | None) -> bool:
     return command != _WITHOUT_QUESTION and sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def _asked(found: Inspected, group: click.Group) -> Inspected:
+def _confirmed(found: Inspected, group: click.Group) -> Inspected:
     """Show the file's settings, ask, and store the answer; return the file with that trust."""
     terminal = Terminal()
     terminal.show(f"{one_line(str(found.source.path))} has settings for this project:")
@@ -107,8 +107,8 @@ def _first(found: Inspected) -> list[str]:
     counts = [setting_text(key, value) for key, value in found.settings() if key not in ignored]
     if found.trust is not Trust.NEW or not counts:
         return []
-    said = shorten(", ".join(counts), _LONGEST, placeholder=" ...")
-    return [f"{one_line(str(found.source.path))} sets for this project: {said}."]
+    listed = shorten(", ".join(counts), _LONGEST, placeholder=" ...")
+    return [f"{one_line(str(found.source.path))} sets for this project: {listed}."]
 
 
 def _users_own(found: Inspected, command: str | None) -> list[str]:

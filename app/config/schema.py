@@ -45,7 +45,7 @@ def commands_of(group: click.Group) -> dict[str, click.Command]:
     return {name: command for name, command in group.commands.items() if settings_of(command)}
 
 
-def checked(said: Mapping[str, Any], group: click.Group, where: str) -> dict[str, dict[str, Any]]:
+def checked(settings: Mapping[str, Any], group: click.Group, where: str) -> dict[str, dict[str, Any]]:
     """Return a file's settings for each command, with the names and types of its parameters.
 
     Keys outside a table apply to every command that has the flag and accepts the value; a command's own table wins.
@@ -53,12 +53,12 @@ def checked(said: Mapping[str, Any], group: click.Group, where: str) -> dict[str
     setting that is given twice.
     """
     commands = {name: _known(command) for name, command in commands_of(group).items()}
-    _check_tables(said, [*commands, _KEYS], where)
-    said = _with_keys(said, where)
-    found = _for_all({key: value for key, value in said.items() if key not in commands}, commands, where)
+    _check_tables(settings, [*commands, _KEYS], where)
+    settings = _with_keys(settings, where)
+    found = _for_all({key: value for key, value in settings.items() if key not in commands}, commands, where)
     for name, known in commands.items():
         own, hint = (
-            said.get(name, {}),
+            settings.get(name, {}),
             f"localspec {name} --help lists its flags. Flags about a single run can't be set in a file.",
         )
         for key in own:
@@ -71,9 +71,9 @@ def _known(command: click.Command) -> _Known:
     return {name: parameter for key, parameter in settings_of(command).items() for name in (key, *_names(parameter))}
 
 
-def _check_tables(said: Mapping[str, Any], tables: Collection[str], where: str) -> None:
+def _check_tables(settings: Mapping[str, Any], tables: Collection[str], where: str) -> None:
     """Refuse an unknown table, and a value in place of a table; raises UsageError."""
-    for name, value in said.items():
+    for name, value in settings.items():
         if isinstance(value, dict):
             _check_known(name, tables, f"{where}: unknown table", f"Tables: {', '.join(tables)}.")
         elif name in tables:
@@ -81,14 +81,14 @@ def _check_tables(said: Mapping[str, Any], tables: Collection[str], where: str) 
             raise UsageError(f"{where}: {name} is {_shown(value)}.", hint=hint)
 
 
-def _with_keys(said: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+def _with_keys(settings: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     """Return the settings with the table of keys converted to its flag; raises UsageError."""
-    if _KEYS not in said:
-        return said
-    run = said.get("run", {})
-    own = run.get(KEYS_PARAMETER, said.get(KEYS_PARAMETER, []))
-    written = [f"{name}={_joined(keys, f'{where}, [{_KEYS}]: {name}')}" for name, keys in _flat(said[_KEYS])]
-    rest = {key: value for key, value in said.items() if key != _KEYS}
+    if _KEYS not in settings:
+        return settings
+    run = settings.get("run", {})
+    own = run.get(KEYS_PARAMETER, settings.get(KEYS_PARAMETER, []))
+    written = [f"{name}={_joined(keys, f'{where}, [{_KEYS}]: {name}')}" for name, keys in _flat(settings[_KEYS])]
+    rest = {key: value for key, value in settings.items() if key != _KEYS}
     return {**rest, "run": {**run, KEYS_PARAMETER: [*(own if isinstance(own, list) else [own]), *written]}}
 
 
@@ -113,9 +113,9 @@ def _for_all(common: Mapping[str, Any], commands: Mapping[str, _Known], where: s
     hint = f"Settings are the long flags of {', '.join(commands)}, without the dashes."
     for key, value in common.items():
         _check_known(key, {*commands}.union(*commands.values()), f"{where}: unknown setting", hint)
-        asked = [known[key] for known in commands.values() if key in known]
-        if not any(_takes(parameter, key, value) for parameter in asked):
-            _converted(asked[0], key, value, where)
+        parameters = [known[key] for known in commands.values() if key in known]
+        if not any(_takes(parameter, key, value) for parameter in parameters):
+            _converted(parameters[0], key, value, where)
     return {
         name: _values(
             known,

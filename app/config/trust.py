@@ -100,8 +100,8 @@ def _entries() -> dict[str, dict[str, Any]]:
     """Return the decisions by path; none if another user could have written the record."""
     with suppress(OSError, ValueError):
         if _is_own(_file()):
-            said = parse_json(read_regular(_file(), _LARGEST))
-            files = said.get("files") if isinstance(said, dict) and said.get("format") == _FORMAT else None
+            record = parse_json(read_regular(_file(), _LARGEST))
+            files = record.get("files") if isinstance(record, dict) and record.get("format") == _FORMAT else None
             if isinstance(files, dict):
                 return {path: entry for path, entry in files.items() if isinstance(entry, dict)}
     return {}

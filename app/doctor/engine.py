@@ -49,10 +49,10 @@ def unusable(error: LocalspecError) -> Finding:
 
 
 def _built(build: Build) -> Finding:
-    said = ", ".join(build.features.get("CPU", ())) or "no special features"
+    instructions = ", ".join(build.features.get("CPU", ())) or "no special features"
     values = {"features": {name: list(features) for name, features in build.features.items()}}
     back_ends = [_NAMES.get(name, name) for name in build.back_ends]
-    fact = f"llama-cpp-python {VERSION}, back ends {', '.join(back_ends)}, built for {said}"
+    fact = f"llama-cpp-python {VERSION}, back ends {', '.join(back_ends)}, built for {instructions}"
     return _engine("build", fact, values={**values, "version": VERSION, "back_ends": back_ends})
 
 

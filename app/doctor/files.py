@@ -8,18 +8,9 @@ from functools import partial
 from pathlib import Path
 
 from app.doctor.findings import Finding, Mark, size
+from app.doctor.own_files import own_files
 from app.doctor.sizes import is_there, measure
-from app.shell.paths import (
-    cache_folder,
-    conversations_file,
-    draft_copies,
-    history_file,
-    log_file,
-    machine_memory,
-    prompts_file,
-    state_folder,
-    texts_folder,
-)
+from app.shell.paths import cache_folder, conversations_file, state_folder
 from models.library.stores import hub_folder, llama_cpp_folder, lm_studio_folders, ollama_folders, own_folders
 from models.system.counted import counted
 
@@ -36,11 +27,16 @@ class _Store:
     places: Sequence[Path]
     variables: Sequence[str] = ()
     """Environment variables that may name these places."""
+    shown: Sequence[Path] = ()
+    """Folders named in place of many files."""
 
 
 def file_findings() -> Iterator[Finding]:
     """Yield one finding per store of models, and per kind of file that localspec keeps."""
-    yield from (_amount(store) for store in (*_stores(), *_ours()))
+    yield from (
+        _amount(store)
+        for store in (*_stores(), *(_Store(own.name, own.places, shown=own.shown) for own in own_files()))
+    )
     yield from _missing()
     yield from _unwritable()
     yield _disk()
@@ -59,20 +55,13 @@ def _stores() -> list[_Store]:
 
 
 def _ours() -> list[_Store]:
-    log = log_file()
-    return [
-        _Store("draft copies", [draft_copies()]),
-        _Store("measurements", [machine_memory()]),
-        _Store("conversations", [conversations_file()]),
-        _Store("drafter memory", [texts_folder()]),
-        _Store("prompt history", [history_file(), prompts_file()]),
-        _Store("log", [log, log.with_name(f"{log.name}.1")]),
-    ]
+    return [_Store(own.name, own.places, shown=own.shown) for own in own_files()]
 
 
 def _amount(store: _Store) -> Finding:
     there = [place for place in store.places if is_there(place)]
-    where = ", ".join(map(str, there or store.places[:1]))
+    shown = [folder for folder in store.shown if is_there(folder)] or store.shown or there or store.places
+    where = ", ".join(map(str, shown if there else shown[:1]))
     if not there:
         return _files(store.name, f"none; the place for it is {where}", public="none", values={"size": 0, "files": 0})
     measured = measure(there)

@@ -15,15 +15,15 @@ _MARK = max(map(len, Mark)) + 2
 
 def lines(findings: Sequence[Finding], private: Private) -> list[str]:
     """Return the report: one line per finding, by section, and the counts at the end."""
-    said: list[str] = []
+    lines: list[str] = []
     for section, each in groupby(findings, lambda finding: finding.section):
-        said += [section.capitalize(), *(line for one in _block(list(each), private) for line in one), ""]
-    return [*said, _count(findings)]
+        lines += [section.capitalize(), *(line for one in _block(list(each), private) for line in one), ""]
+    return [*lines, _count(findings)]
 
 
 def record(findings: Sequence[Finding], private: Private, code: int) -> dict[str, Any]:
     """Return the object for a bug report, without private data."""
-    return {"type": "doctor", "exit_code": code, "findings": [_told(finding, private) for finding in findings]}
+    return {"type": "doctor", "exit_code": code, "findings": [_record(finding, private) for finding in findings]}
 
 
 def _block(findings: Sequence[Finding], private: Private) -> list[list[str]]:
@@ -41,11 +41,11 @@ def _lines(finding: Finding, width: int, private: Private) -> list[str]:
 
 def _count(findings: Sequence[Finding]) -> str:
     counts = {mark: sum(finding.mark is mark for finding in findings) for mark in (Mark.PROBLEM, Mark.NOTE)}
-    said = [counted(count, mark) for mark, count in counts.items() if count]
-    return f"{' and '.join(said)}." if said else "No problems found."
+    counts_words = [counted(count, mark) for mark, count in counts.items() if count]
+    return f"{' and '.join(counts_words)}." if counts_words else "No problems found."
 
 
-def _told(finding: Finding, private: Private) -> dict[str, Any]:
+def _record(finding: Finding, private: Private) -> dict[str, Any]:
     fact = private.removed(finding.public or finding.fact)
     remedy = "" if finding.public else private.removed(finding.remedy)
     about = {"section": finding.section, "name": finding.name, "mark": str(finding.mark), "fact": fact}

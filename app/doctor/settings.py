@@ -56,23 +56,23 @@ def _mistakes(source: Source, group: click.Group) -> Iterator[UsageError]:
 def _each(source: Source, group: click.Group) -> list[UsageError]:
     """Return the mistakes in a file's settings, one by one; none for an unreadable file."""
     try:
-        alone = [_refusal(said, group, str(source.path)) for said in _one_by_one(parsed(source))]
+        alone = [_refusal(values, group, str(source.path)) for values in _one_by_one(parsed(source))]
     except (UsageError, RecursionError):
         return []
     return [error for error in alone if error is not None]
 
 
-def _one_by_one(said: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for key, value in said.items():
+def _one_by_one(values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for key, value in values.items():
         if isinstance(value, dict) and value:
             yield from ({key: {name: each}} for name, each in value.items())
         else:
             yield {key: value}
 
 
-def _refusal(said: Mapping[str, Any], group: click.Group, where: str) -> UsageError | None:
+def _refusal(values: Mapping[str, Any], group: click.Group, where: str) -> UsageError | None:
     try:
-        checked(said, group, where)
+        checked(values, group, where)
     except UsageError as error:
         return error
     return None

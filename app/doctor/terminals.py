@@ -91,9 +91,9 @@ def _size() -> Iterator[Finding]:
 
 
 def _copies(environment: Mapping[str, str]) -> Finding:
-    said = _takes_copies(environment)
+    copies = _takes_copies(environment)
     words = {True: "probably supported (OSC 52)", False: "not supported by this terminal", None: "unknown"}
-    return _terminal("copies", f"{words[said]}. {_ALWAYS_A_FILE}", values={"osc52": said})
+    return _terminal("copies", f"{words[copies]}. {_ALWAYS_A_FILE}", values={"osc52": copies})
 
 
 def _takes_copies(environment: Mapping[str, str]) -> bool | None:

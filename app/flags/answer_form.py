@@ -22,23 +22,23 @@ def read_grammar(flags: dict[str, Any]) -> Grammar | None:
     if len(given) > 1:
         first, second, *_ = (FORM_FLAGS[name] for name in given)
         raise UsageError(f"{first} and {second} both set the form of the answer.", hint="Leave out one of the two.")
-    for name, said in given.items():
-        text = _text(name, said)
+    for name, value in given.items():
+        text = _text(name, value)
         return Grammar.of_schema(text) if name.startswith("json") else Grammar.of_text(text)
     return None
 
 
-def _text(name: str, said: str) -> str:
+def _text(name: str, value: str) -> str:
     """Return the text of a form flag, or of its file; raises UsageError for a text that can't be a form."""
     flag = FORM_FLAGS[name]
     if name.endswith("_file"):
-        flag, said = f"{flag} {said}", read_file(flag, Path(said), strict=True)
-    if not said.strip():
+        flag, value = f"{flag} {value}", read_file(flag, Path(value), strict=True)
+    if not value.strip():
         raise UsageError(
             f"{flag} is empty.", hint="A shell variable may be unset. Leave out the flag for a free answer."
         )
     try:
-        said.encode()
+        value.encode()
     except UnicodeEncodeError as error:
         raise UsageError(f"{flag} is not valid UTF-8.", hint="Check the encoding of the terminal.") from error
-    return said
+    return value

@@ -119,7 +119,7 @@ def _check_edits_alone(words: tuple[str, ...], flags: dict[str, Any]) -> None:
         "--predict": flags["prediction"], "--json": flags["as_json"], "--plain": flags["plain"],
         **{flag: flags[name] for name, flag in FORM_FLAGS.items()},
     }  # fmt: skip
-    if others := [name for name, said in beside.items() if said]:
+    if others := [name for name, value in beside.items() if value]:
         raise UsageError(
             f"--edit opens an editor, and {others[0]} works only in a chat.", hint="Leave out one of the two."
         )
@@ -226,9 +226,9 @@ def _system(flags: dict[str, Any], resumed: Resumed | None, given: Container[str
     return None if flags["system_prompt"] is None else _cleaned(flags["system_prompt"])
 
 
-def _cleaned(said: str) -> str:
+def _cleaned(value: str) -> str:
     """Return an argument as a pipe delivers it: invalid UTF-8 bytes of arguments arrive as lone surrogates."""
-    return re.sub("[\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", said)
+    return re.sub("[\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", value)
 
 
 def _texts() -> Place | None:

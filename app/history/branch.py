@@ -40,8 +40,8 @@ def open_branch(entries: Sequence[Entry], leaf: int | None) -> list[Entry]:
 def answered(entries: Sequence[Entry]) -> list[Entry]:
     """Return the entries that a conversation can continue from: complete answers, and messages with such answers."""
     answers = {entry.id: entry.parent for entry in entries if entry.answer and entry.answer.finish != FAILED}
-    asked = set(answers.values())
-    return [entry for entry in entries if entry.id in answers or entry.id in asked]
+    questions = set(answers.values())
+    return [entry for entry in entries if entry.id in answers or entry.id in questions]
 
 
 def beside(entries: Sequence[Entry], entry: Entry) -> list[Entry]:

@@ -55,7 +55,7 @@ def to_markdown(conversation: Conversation, entries: Sequence[Entry]) -> str:
 def _answer(parts: Parts) -> list[str]:
     """Return the paragraphs of an answer, with its thoughts folded before it."""
     folded = ["<details><summary>Thoughts</summary>", parts.thoughts, "</details>"] if parts.thoughts else []
-    return [*folded, parts.said.strip("\n")]
+    return [*folded, parts.answer.strip("\n")]
 
 
 def utc(seconds: float) -> str:
@@ -64,7 +64,7 @@ def utc(seconds: float) -> str:
 
 
 def _message(entry: Entry, *, current: bool) -> dict[str, Any]:
-    said = {
+    fields = {
         "id": entry.id,
         "parent": entry.parent,
         "role": entry.role,
@@ -73,6 +73,6 @@ def _message(entry: Entry, *, current: bool) -> dict[str, Any]:
         "current": current,
     }
     if entry.answer is None:
-        return said if entry.typed is None else {**said, "typed": entry.typed}
+        return fields if entry.typed is None else {**fields, "typed": entry.typed}
     rounds = unpack(entry.answer.rounds)
-    return {**said, **asdict(entry.answer), "rounds": rounds.to_record() if rounds else None}
+    return {**fields, **asdict(entry.answer), "rounds": rounds.to_record() if rounds else None}

@@ -39,7 +39,7 @@ class _Growing:
     pace: Pace
     text: str = ""
     tokens: list[int] = field(default_factory=list)
-    said: list[Said] = field(default_factory=list)
+    messages: list[Said] = field(default_factory=list)
 
 
 class Recorder:
@@ -145,7 +145,7 @@ class Recorder:
             self._end(str(message.finish), text=message.answer, drafter=message.drafter, statistics=statistics)
             return
         growing.tokens += message.round.emitted
-        growing.said.append(_without_distributions(message))
+        growing.messages.append(_without_distributions(message))
         if growing.pace.due(message.text):
             self._write()
 
@@ -205,7 +205,7 @@ class Recorder:
             growing.text = text
         counts = bool(growing.text) and finish != FAILED
         if growing.text:
-            self._write(finish, counts=counts, rounds=pack(growing.said), **details)
+            self._write(finish, counts=counts, rounds=pack(growing.messages), **details)
         self._growing = None
         if not counts:
             self._put(leaf=self._home)
@@ -251,10 +251,10 @@ def source_of(name: str) -> str:
     return str(path) if path.is_file() else name
 
 
-def _without_distributions(said: Said) -> Said:
+def _without_distributions(message: Said) -> Said:
     """Return a round without its draft distributions, which are never saved and can be a megabyte per token."""
-    draft = replace(said.round.draft, probs=None)
-    return replace(said, round=replace(said.round, draft=draft))
+    draft = replace(message.round.draft, probs=None)
+    return replace(message, round=replace(message.round, draft=draft))
 
 
 def _settings(question: Question) -> dict[str, Any]:

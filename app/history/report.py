@@ -97,7 +97,7 @@ def _entry(entry: Entry) -> str:
     parts = entry.parts
     words = len(parts.thoughts.split())
     note = f" · thought {counted(words, 'word')} before, see export" if words else ""
-    return f"{visible(parts.said).strip()}\n\n  {one_line(entry.answer.model)} · {figures(entry.answer)}{note}"
+    return f"{visible(parts.answer).strip()}\n\n  {one_line(entry.answer.model)} · {figures(entry.answer)}{note}"
 
 
 def _quoted(text: str, mark: str) -> str:

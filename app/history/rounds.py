@@ -92,9 +92,9 @@ class AnswerRounds:
     rounds: tuple[AnswerRound, ...]
 
     @classmethod
-    def of(cls, said: Iterable["Said"]) -> "AnswerRounds":
+    def of(cls, messages: Iterable["Said"]) -> "AnswerRounds":
         """Convert the engine's rounds."""
-        return cls(tuple(_round(one) for one in said))
+        return cls(tuple(_round(one) for one in messages))
 
     def marks(self) -> tuple[list[int], list[Origin]]:
         """Return the characters that each emitted token completes, with its origin."""
@@ -122,9 +122,9 @@ class AnswerRounds:
             return None
 
 
-def pack(said: Sequence["Said"]) -> bytes:
+def pack(messages: Sequence["Said"]) -> bytes:
     """Return the rounds of an answer, packed for the database; b"" for none."""
-    return zlib.compress(AnswerRounds.of(said).to_json().encode()) if said else b""
+    return zlib.compress(AnswerRounds.of(messages).to_json().encode()) if messages else b""
 
 
 def unpack(packed: bytes) -> AnswerRounds | None:
@@ -138,16 +138,16 @@ def unpack(packed: bytes) -> AnswerRounds | None:
     return AnswerRounds.from_json(text) if decoder.eof else None
 
 
-def _round(said: "Said") -> AnswerRound:
-    round_ = said.round
+def _round(message: "Said") -> AnswerRound:
+    round_ = message.round
     draft, apart = round_.draft, round_.disagreement
     chain = len(draft.tokens)
     places = (place for place, _ in draft.siblings)
     return AnswerRound(
-        pieces=said.pieces,
+        pieces=message.pieces,
         origins=origins(round_),
-        proposals=said.proposed[:chain],
-        siblings=tuple(zip(places, said.proposed[chain:], strict=True)),
+        proposals=message.proposed[:chain],
+        siblings=tuple(zip(places, message.proposed[chain:], strict=True)),
         accepted=round_.verdict.accepted,
         source=storable(draft.source),
         disagreement=Disagreement(_short(apart.proposal_prob), _short(apart.instead_prob)) if apart else None,

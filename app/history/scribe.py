@@ -26,7 +26,7 @@ class Scribe:
         self._all: dict[str | int, Record] = {}
         """The latest form of all records in their first order; a lost file is rebuilt from them."""
         self._waiting: dict[str | int, Record] = {}
-        self._asked = self._tried = 0
+        self._requested = self._tried = 0
         self._closing = self._failed_before = False
         self._reliable = True
         """Whether waiting for the disk has succeeded so far."""
@@ -49,7 +49,7 @@ class Scribe:
         """Wait until all records are on disk; False: not within this time. No wait after an earlier failure."""
         with self._changed:
             if self._reliable:
-                self._reliable = self._changed.wait_for(lambda: self._tried == self._asked, seconds)
+                self._reliable = self._changed.wait_for(lambda: self._tried == self._requested, seconds)
             return not self._waiting
 
     def notes(self) -> list[str]:
@@ -69,7 +69,7 @@ class Scribe:
             self._thread.join(_LEAVING_SECONDS)
 
     def _ask(self) -> None:
-        self._asked += 1
+        self._requested += 1
         if self._thread is None:
             # A daemon thread: a hanging disk must not keep the program from ending.
             self._thread = threading.Thread(target=self._run, name="history", daemon=True)
@@ -78,7 +78,7 @@ class Scribe:
 
     def _run(self) -> None:
         store = Store(self._path, self._note)
-        while (asked := self._next()) is not None:
+        while (requested := self._next()) is not None:
             with self._changed:
                 records = list(self._waiting.values())
             done = self._try(store, records)
@@ -89,15 +89,15 @@ class Scribe:
                         if self._waiting.get(record.id) is record:
                             del self._waiting[record.id]
                 self._reliable = done
-                self._tried = asked
+                self._tried = requested
                 self._changed.notify_all()
         store.close()
 
     def _next(self) -> int | None:
         """Wait for records to write; return the number of the latest request, None at the end."""
         with self._changed:
-            self._changed.wait_for(lambda: self._tried < self._asked or self._closing)
-            return self._asked if self._tried < self._asked else None
+            self._changed.wait_for(lambda: self._tried < self._requested or self._closing)
+            return self._requested if self._tried < self._requested else None
 
     def _write(self, store: Store, records: list[Record]) -> None:
         try:

@@ -62,8 +62,8 @@ def search(store: Store, text: str, limit: int = -1) -> list[Hit]:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as pieces:
         pieces.execute(_PIECES)
         return [
-            Hit(Conversation(*about), entry, role, created, _parts(_excerpt(pieces, said, settings, text)))
-            for *about, entry, role, created, said, settings in _rows(store, pieces, text, limit)
+            Hit(Conversation(*about), entry, role, created, _parts(_excerpt(pieces, stored, settings, text)))
+            for *about, entry, role, created, stored, settings in _rows(store, pieces, text, limit)
         ]
 
 
@@ -83,10 +83,10 @@ def _rows(store: Store, pieces: sqlite3.Connection, text: str, limit: int) -> It
     return islice(shown, limit) if limit >= 0 else shown
 
 
-def _is_shown(pieces: sqlite3.Connection, said: str, settings: str | None, wanted: str) -> bool:
+def _is_shown(pieces: sqlite3.Connection, stored: str, settings: str | None, wanted: str) -> bool:
     """Tell whether the displayed part of a message contains all words."""
-    shown, words = _shown(said, settings), _words_query(wanted)
-    if shown == said or not words:
+    shown, words = _shown(stored, settings), _words_query(wanted)
+    if shown == stored or not words:
         return True
     pieces.execute("DELETE FROM piece")
     pieces.execute("INSERT INTO piece (text) VALUES (?)", (shown,))
@@ -139,7 +139,7 @@ def _shown(text: str, settings: str | None) -> str:
     if settings is None:
         return text
     parts = divided(text, divides=divides(json.loads(settings)))
-    return "\n\n".join(filter(None, (parts.thoughts, parts.said)))
+    return "\n\n".join(filter(None, (parts.thoughts, parts.answer)))
 
 
 def _snippet(pieces: sqlite3.Connection, text: str, wanted: str) -> str:

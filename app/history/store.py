@@ -201,14 +201,14 @@ def _conversation_row(record: Conversation) -> tuple[Any, ...]:
 
 
 def _entry_row(entry: Entry) -> tuple[Any, ...]:
-    said = (entry.id, entry.conversation, entry.parent, entry.role, storable(entry.text), entry.created)
+    fields = (entry.id, entry.conversation, entry.parent, entry.role, storable(entry.text), entry.created)
     answer = entry.answer
     if answer is None:
-        return (*said, *[None] * 9, None if entry.typed is None else storable(entry.typed))
+        return (*fields, *[None] * 9, None if entry.typed is None else storable(entry.typed))
     how = (storable(answer.model), storable(answer.source), answer.drafter, answer.accept, answer.finish)
     tokens = struct.pack(f"<{len(answer.tokens)}i", *answer.tokens)
     details = (json.dumps(dict(answer.settings)), json.dumps(dict(answer.statistics)))
-    return (*said, *how, *details, tokens, answer.rounds, None)
+    return (*fields, *how, *details, tokens, answer.rounds, None)
 
 
 def _entry(row: Sequence[Any]) -> Entry:

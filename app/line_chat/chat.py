@@ -13,7 +13,7 @@ from app.history.resume import Resumed
 from app.line_chat.speech import Speech
 from app.shell.safe_text import one_line
 from app.shell.terminal import Terminal
-from app.wording.report import ending_note, summary, unfinished_note, unsaid_note
+from app.wording.report import empty_answer_note, ending_note, summary, unfinished_note
 from models.text.prompts import Message
 
 
@@ -123,10 +123,10 @@ class Chat:
 
     def _tell_end(self, ended: Ended, speech: Speech, *, again: bool) -> None:
         self.last = ended
-        unsaid = None if ended.answer else unsaid_note(again=again)
+        empty = None if ended.answer else empty_answer_note(again=again)
         unfinished = unfinished_note(ended.finish) if speech.is_unfinished else None
         formed = self.settings.grammar is not None and not unfinished
-        notes = [ending_note(ended.finish, in_chat=True, formed=formed), unsaid, unfinished]
+        notes = [ending_note(ended.finish, in_chat=True, formed=formed), empty, unfinished]
         if any(notes):
             self.terminal.tell(" ".join(note for note in notes if note))
         self.terminal.tell(summary(ended))

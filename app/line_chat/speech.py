@@ -23,8 +23,8 @@ class Speech:
         is_last = isinstance(message, Ended)
         parts = self._thoughts.feed(message.text, last=is_last)
         self._think(parts.thoughts)
-        if parts.said:
-            self._say(parts.said)
+        if parts.answer:
+            self._say(parts.answer)
         if is_last and self.is_unfinished:
             self._terminal.think("\n")
         elif is_last and self._last and not self._last.endswith("\n"):

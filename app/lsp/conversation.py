@@ -44,7 +44,7 @@ async def _converse(plan: LoadPlan, settings: Settings, draft_length: int | None
     finally:
         watch.cancel()
         await server.models.close()
-    return 0 if server.protocol.asked_to_stop else 1
+    return 0 if server.protocol.received_shutdown else 1
 
 
 async def _watch(server: Server, client: int | None, leave: Callable[[], None]) -> None:

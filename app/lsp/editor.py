@@ -18,7 +18,7 @@ class Editor:
 
     def __init__(self, server: LanguageServer) -> None:
         self._server = server
-        self._told: set[str] = set()
+        self._shown_texts: set[str] = set()
 
     def fail(self, error: LocalspecError) -> None:
         """Show an error with its cause and hint."""
@@ -35,7 +35,7 @@ class Editor:
 
     def forget(self) -> None:
         """Report known failures again: a change may have fixed them."""
-        self._told.clear()
+        self._shown_texts.clear()
 
     def loading(self) -> "Loading":
         """Return the progress display of a load that has begun."""
@@ -43,8 +43,8 @@ class Editor:
         return Loading(self._server, shown=bool(window and window.work_done_progress))
 
     def _show(self, kind: types.MessageType, text: str) -> None:
-        if text not in self._told:
-            self._told.add(text)
+        if text not in self._shown_texts:
+            self._shown_texts.add(text)
             self._server.window_show_message(types.ShowMessageParams(kind, f"localspec: {text}"))
 
 

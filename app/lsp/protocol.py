@@ -20,7 +20,7 @@ class Protocol(LanguageServerProtocol):
     """Whether the editor numbers trigger kinds from 0, as VS Code does."""
 
     @property
-    def asked_to_stop(self) -> bool:
+    def received_shutdown(self) -> bool:
         """Whether the editor sent `shutdown` before `exit`."""
         return self._shutdown
 

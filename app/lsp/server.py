@@ -12,19 +12,19 @@ from pygls.lsp.server import LanguageServer
 from app import __version__
 from app.complete.completer import Completion
 from app.complete.settings import Limits
-from app.lsp.asked import (
-    ACCEPTED,
-    CompletionPosition,
-    asked_inline,
-    asked_listed,
-    bare_inline_item,
-    inline_item,
-    listed_item,
-)
 from app.lsp.documents import Document, Documents
 from app.lsp.editor import Editor
 from app.lsp.latest import Latest
 from app.lsp.loaded import Models
+from app.lsp.positions import (
+    ACCEPTED,
+    CompletionPosition,
+    bare_inline_item,
+    inline_item,
+    inline_position,
+    listed_item,
+    listed_position,
+)
 from app.lsp.protocol import Protocol
 from app.lsp.settings import SECTION, Settings, with_changes, with_settings
 from models.errors import LocalspecError
@@ -57,7 +57,7 @@ class Server(LanguageServer):
 
         The second request mostly finds the result of the first in memory.
         """
-        self._asked: CompletionPosition | None = None
+        self._position: CompletionPosition | None = None
         self.ends_lines = False
         """Whether the editor inserts the document's line ends itself."""
         self._shown: tuple[int, Completion | None] = (0, None)
@@ -99,7 +99,7 @@ class Server(LanguageServer):
 
     async def completed(
         self,
-        asked: CompletionPosition | None,
+        position: CompletionPosition | None,
         pause: float,
         item: Callable[[CompletionPosition, str, int], Item],
         patience: float = 0.0,
@@ -109,16 +109,16 @@ class Server(LanguageServer):
         Waits `pause` seconds first, because further typing makes a new request; waits for a loading model at most
         `patience` seconds.
         """
-        if asked is None:
+        if position is None:
             self._latest.call_off()
             return []
-        self._asked = asked
-        completion = await self._latest.run(self._complete(asked, pause, patience), item)
-        if completion is None or not completion.text or asked.is_stale:
+        self._position = position
+        completion = await self._latest.run(self._complete(position, pause, patience), item)
+        if completion is None or not completion.text or position.is_stale:
             return []
         self._shown = self._shown[0] + 1, completion
         self._prefetch(completion)
-        return [item(asked, completion.text, self._shown[0])]
+        return [item(position, completion.text, self._shown[0])]
 
     def accept(self, number: int) -> None:
         """Start the completion after an accepted one."""
@@ -129,9 +129,9 @@ class Server(LanguageServer):
     def call_off(self, uri: str) -> Document | None:
         """Cancel work on a document whose text has changed; return the document."""
         document = self.documents.opened(uri)
-        if self._asked is not None and self._asked.document.uri == uri:
+        if self._position is not None and self._position.document.uri == uri:
             self._latest.call_off()
-            self._asked = None
+            self._position = None
         return document
 
     def report_server_error(self, error: Exception, source: object) -> None:
@@ -141,19 +141,19 @@ class Server(LanguageServer):
         kind = str(error).split(":", 1)[0] if where else type(error).__name__
         _log.error("%s (%s)\n%s", kind, getattr(source, "__name__", source), where)
 
-    async def _complete(self, asked: CompletionPosition, pause: float, patience: float) -> Completion | None:
+    async def _complete(self, position: CompletionPosition, pause: float, patience: float) -> Completion | None:
         completer, limits = await self.models.ready(patience), self._limits()
         if completer is None:
             return None
         # A typed-along completion is known at once; only the model waits for a pause in typing.
-        if (known := completer.known(asked.place, limits)) is not None:
+        if (known := completer.known(position.place, limits)) is not None:
             return known
         await asyncio.sleep(pause)
         async with self._turn:
             if (completer := self.models.completer) is None:
                 return None
             try:
-                return await completer.complete(asked.place, limits)
+                return await completer.complete(position.place, limits)
             except LocalspecError as error:
                 self.editor.fail(error)
                 return None
@@ -228,9 +228,9 @@ async def inline(server: Server, params: types.InlineCompletionParams) -> types.
     """Return the text to show at the cursor: at once for an explicit request, else after a pause in typing."""
     automatic = params.context.trigger_kind is types.InlineCompletionTriggerKind.Automatic
     pause = server.settings.debounce_ms / 1000 if automatic else 0.0
-    asked = asked_inline(server.documents, params)
+    position = inline_position(server.documents, params)
     item = bare_inline_item if server.ends_lines else inline_item
-    return types.InlineCompletionList(await server.completed(asked, pause, item, _PATIENCE))
+    return types.InlineCompletionList(await server.completed(position, pause, item, _PATIENCE))
 
 
 async def listed(server: Server, params: types.CompletionParams) -> types.CompletionList:
@@ -239,9 +239,9 @@ async def listed(server: Server, params: types.CompletionParams) -> types.Comple
     by_character = context is not None and context.trigger_kind is types.CompletionTriggerKind.TriggerCharacter
     if by_character and context is not None and context.trigger_character not in server.settings.trigger:
         return types.CompletionList(is_incomplete=False, items=[])
-    asked = asked_listed(server.documents, params)
+    position = listed_position(server.documents, params)
     # Editors send "invoked" for typed keys too. Emacs blocks until the answer, so it does not wait for a load.
-    items = await server.completed(asked, server.settings.debounce_ms / 1000, listed_item)
+    items = await server.completed(position, server.settings.debounce_ms / 1000, listed_item)
     return types.CompletionList(is_incomplete=True, items=items)
 
 

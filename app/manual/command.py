@@ -43,11 +43,11 @@ def _command_help(words: Sequence[str], root: click.Context) -> str:
 
 
 def _unknown(words: Sequence[str], word: str, context: click.Context) -> UsageError:
-    group, said = context.command, " ".join(words)
+    group, topic = context.command, " ".join(words)
     commands = tuple(group.list_commands(context)) if isinstance(group, click.Group) else ()
     near = nearest(word, (*TOPICS, *commands) if context.parent is None else commands)
     offer = " ".join((*words[: words.index(word)], near)) if near else ""
     return UsageError(
-        f"The manual has no topic '{said}', and there is no such command.",
+        f"The manual has no topic '{topic}', and there is no such command.",
         hint=(f"Did you mean: localspec help {offer}? " if offer else "") + "localspec help lists the topics.",
     )

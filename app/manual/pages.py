@@ -16,7 +16,7 @@ TOPICS = (
 """Every topic, in the order in which a newcomer reads them; the page of a topic is TOPIC.md."""
 _FOLDER = Path(__file__).parent
 _SIMILAR = 0.55
-"""How similar a mistyped topic has to be to the one that is offered, from 0 to 1."""
+"""Minimum similarity of a mistyped topic to the offered one, from 0 to 1."""
 _MARK = re.compile(r"^<!--.*?-->\n\n?", re.MULTILINE | re.DOTALL)
 _MOST_COLUMNS = 100
 """A line of text that is wider is hard to read."""

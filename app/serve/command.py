@@ -56,8 +56,8 @@ def run_serve(plan: ServePlan) -> int:
 
 def _questions(flags: dict[str, Any]) -> tuple[Question, Question, Question]:
     """Return the default questions for chats, texts and infill."""
-    given, said = flags["temp"], flags["predict"]
-    most = None if said == UNLIMITED else said
+    given, predict = flags["temp"], flags["predict"]
+    most = None if predict == UNLIMITED else predict
     sampling = read_sampling({**flags, "temp": _TEMPERATURE if given is None else given, "seed": 0})
     chatting = Question(
         turns=(),
@@ -70,7 +70,7 @@ def _questions(flags: dict[str, Any]) -> tuple[Question, Question, Question]:
     )
     # Infill needs the most likely text, and with --fim texts do too. Chats keep the usual temperature.
     likeliest = sampling if given is not None else replace(sampling, temperature=0.0)
-    short = _FILLING_TOKENS if said is None and flags["fim"] else most
+    short = _FILLING_TOKENS if predict is None and flags["fim"] else most
     filling = replace(chatting, sampling=likeliest, max_tokens=short)
     return chatting, replace(filling, sampling=likeliest if flags["fim"] else sampling), filling
 
@@ -102,10 +102,10 @@ def _key(given: str | None) -> str:
     return given or ""
 
 
-def _origin(said: str) -> str:
+def _origin(origin: str) -> str:
     """Return an origin in the form of browsers, which is compared exactly; raises UsageError for any other text."""
-    found = _ORIGIN.fullmatch(said.lower())
+    found = _ORIGIN.fullmatch(origin.lower())
     if not found:
         hint = "An origin is a scheme, a host and optionally a port, such as http://localhost:3000."
-        raise UsageError(f"--allow-origin '{said}' is not an origin.", hint=hint)
+        raise UsageError(f"--allow-origin '{origin}' is not an origin.", hint=hint)
     return found[1].removesuffix(_USUAL_PORTS.get(found[2], ""))

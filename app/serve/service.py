@@ -13,11 +13,11 @@ from app.engine.decoding.stats import Stats
 from app.engine.runtime.async_engine import AsyncEngine
 from app.engine.runtime.load import Progress
 from app.engine.runtime.worker import Worker
-from app.serve.aside import Aside
+from app.serve.parsing_threads import ParsingThreads
 from app.serve.replies.answer import AnswerCollector
 from app.serve.replies.errors import Refused, refusal
 from app.serve.replies.metrics import Metrics
-from app.serve.requests.asked import EngineRequest, Outcome, Piece
+from app.serve.requests.engine_request import EngineRequest, Outcome, Piece
 from app.serve.requests.prompt_reuse import PromptReuse
 from app.serve.settings import ServePlan
 from models.base import Vocab
@@ -62,7 +62,7 @@ class Service:
         """The last infill prompts of each client."""
         self.stop = asyncio.Event()
         """Set when running answers must end."""
-        self.aside = Aside()
+        self.parsing = ParsingThreads()
         """Threads for parsing requests."""
         self._async_engine = async_engine
         self._loaded: Loaded | None = None
@@ -97,7 +97,7 @@ class Service:
         """Return a value computed from the vocabulary, without waiting for the engine; raises Refused while loading."""
         _ = self.loaded
         vocab = await self._async_engine.look(lambda worker: worker.vocab)
-        return await self.aside.text(lambda: call_deep(lambda: job(vocab)))
+        return await self.parsing.text(lambda: call_deep(lambda: job(vocab)))
 
     async def prepare(self, grammar: Grammar | None) -> None:
         """Compile the form of an answer for the vocabulary, before the engine needs it.
@@ -108,72 +108,72 @@ class Service:
             return
         vocab = await self._async_engine.look(lambda worker: worker.vocab)
         compiles = await self._async_engine.look(_compiler)
-        await self.aside.form(lambda: compiles.matcher(grammar, vocab))
+        await self.parsing.form(lambda: compiles.matcher(grammar, vocab))
 
     def close(self) -> None:
         """Wait for running parsing work; the model may be freed afterwards."""
-        self.aside.close()
+        self.parsing.close()
 
-    async def speak(self, asked: EngineRequest, *, further: bool = False) -> AsyncGenerator[Piece | Outcome]:
+    async def speak(self, request: EngineRequest, *, further: bool = False) -> AsyncGenerator[Piece | Outcome]:
         """Yield an answer in certain pieces, empty ones while its prompt is read, and its outcome last.
 
         Raises Refused, except for the waiting of a `further` prompt of a request: that would lose the earlier answers.
         Closing the generator cancels the answer within a round.
         """
         size = self.loaded.ready.context_size
-        asked = _sized(asked, size)
-        if asked.warms and self._warming >= self.loaded.ready.slots:
+        request = _sized(request, size)
+        if request.warms and self._warming >= self.loaded.ready.slots:
             # A refusal would appear as an error in the editor, which sends the next request anyway.
             yield Outcome("", "", Finish.CANCELLED, Stats().snapshot())
             return
-        with ExitStack() as place, self.metrics.meter(asked.kind) as meter:
+        with ExitStack() as place, self.metrics.meter(request.kind) as meter:
             # The slot is free when the engine is done, so a slow reader blocks no other client.
-            place.enter_context(self._admission(asked, further=further))
-            answer = AnswerCollector(asked)
+            place.enter_context(self._admission(request, further=further))
+            answer = AnswerCollector(request)
             wait = None if further else self.settings.limits.seconds
             try:
                 async with aclosing(
-                    self._async_engine.answer(asked.question, asked.urgency, wait, place.close)
+                    self._async_engine.answer(request.question, request.urgency, wait, place.close)
                 ) as messages:
                     async for message in messages:
-                        meter.heard(token=isinstance(message, Said))
-                        if (said := answer.hear(message)) is not None:
-                            yield said
+                        meter.count(token=isinstance(message, Said))
+                        if (event := answer.hear(message)) is not None:
+                            yield event
                         if answer.outcome is not None:
                             break
             except (GeneratorExit, asyncio.CancelledError):
-                self.metrics.cancelled(asked.kind, answer.stats, warms=asked.warms)
+                self.metrics.cancelled(request.kind, answer.stats, warms=request.warms)
                 raise
             except LocalspecError as error:
-                if not (asked.warms and isinstance(error, Cancelled | BusyError)):
+                if not (request.warms and isinstance(error, Cancelled | BusyError)):
                     raise refusal(error, size) from error
                 # It was dropped for a waiting request, or waited too long itself.
                 answer.end("", Finish.CANCELLED)
             outcome = answer.outcome
             assert outcome is not None, "the engine's last message is the end"
-            meter.ended(outcome, warms=asked.warms)
+            meter.ended(outcome, warms=request.warms)
             yield outcome
 
-    async def whole(self, asked: EngineRequest, *, further: bool = False) -> Outcome:
+    async def whole(self, request: EngineRequest, *, further: bool = False) -> Outcome:
         """Return a whole answer; a `further` prompt may wait without limit. Raises Refused."""
-        async with aclosing(self.speak(asked, further=further)) as speech:
-            async for said in speech:
-                if isinstance(said, Outcome):
-                    return said
+        async with aclosing(self.speak(request, further=further)) as speech:
+            async for event in speech:
+                if isinstance(event, Outcome):
+                    return event
         raise AssertionError("an answer ends with an outcome")
 
     @contextmanager
-    def _admission(self, asked: EngineRequest, *, further: bool) -> Iterator[None]:
+    def _admission(self, request: EngineRequest, *, further: bool) -> Iterator[None]:
         """Admit a request while there is room to run or wait; raises Refused."""
-        if not (asked.warms or further) and self._admitted >= self.loaded.ready.slots + self.settings.limits.waiting:
+        if not (request.warms or further) and self._admitted >= self.loaded.ready.slots + self.settings.limits.waiting:
             raise Refused(503, "Too many requests are waiting. Try again later.", code="busy")
-        self._warming += asked.warms
-        self._admitted += not asked.warms
+        self._warming += request.warms
+        self._admitted += not request.warms
         try:
             yield
         finally:
-            self._warming -= asked.warms
-            self._admitted -= not asked.warms
+            self._warming -= request.warms
+            self._admitted -= not request.warms
 
 
 def _compiler(worker: Worker) -> "Compiler":
@@ -187,17 +187,17 @@ def _writable(name: str) -> str:
     return name.encode(errors="replace").decode()
 
 
-def _sized(asked: EngineRequest, size: int) -> EngineRequest:
+def _sized(request: EngineRequest, size: int) -> EngineRequest:
     """Cut a request to the part that can matter; raises Refused for turns too long for a context of `size` tokens."""
-    question, most = asked.question, size * _LONGEST_TOKEN
+    question, most = request.question, size * _LONGEST_TOKEN
     question = replace(question, prediction=question.prediction[:most])
     if question.infill is not None:
-        return replace(asked, question=replace(question, infill=_cut(question.infill, most)))
+        return replace(request, question=replace(question, infill=_cut(question.infill, most)))
     length = sum(turn.size for turn in question.turns) + sum(tool.size for tool in question.tools)
     if length > most:
         message = f"The prompt has {length:,} characters; the context has room for {size:,} tokens."
         raise Refused(400, message, code="context_length_exceeded", n_ctx=size)
-    return replace(asked, question=question)
+    return replace(request, question=question)
 
 
 def _cut(infill: Infill, most: int) -> Infill:

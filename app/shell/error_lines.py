@@ -30,7 +30,7 @@ def error_record(error: LocalspecError) -> dict[str, Any]:
 
 
 @contextmanager
-def errors_told(*, as_json: bool) -> Iterator[None]:
+def reported_errors(*, as_json: bool) -> Iterator[None]:
     """Write the JSON line of a failure and raise it again."""
     try:
         yield
@@ -41,7 +41,7 @@ def errors_told(*, as_json: bool) -> Iterator[None]:
 
 
 @contextmanager
-def misuse_told(*, as_json: bool) -> Iterator[None]:
+def reported_misuse(*, as_json: bool) -> Iterator[None]:
     """Write the JSON line of an error of click, such as an unknown flag, and raise it again."""
     try:
         yield

@@ -42,15 +42,15 @@ def read_pipe(terminal: Terminal, limit: int = LARGEST_TEXT) -> bytes:
     It is read to its end, however slow: what feeds it may work for minutes. Where nothing comes for a second, the
     terminal says once what is waited for.
     """
-    pieces, size, heard, ended = [], 0, threading.Event(), threading.Event()
-    threading.Thread(target=_watch, args=(terminal, heard, ended), daemon=True).start()
+    pieces, size, arrived, ended = [], 0, threading.Event(), threading.Event()
+    threading.Thread(target=_watch, args=(terminal, arrived, ended), daemon=True).start()
     try:
         # A parent may have left it so that a read without data ends at once.
         with suppress(OSError, ValueError):
             os.set_blocking(sys.stdin.fileno(), True)
         stream = cast(BufferedReader, sys.stdin.buffer)
         while piece := stream.read1(_BLOCK):
-            heard.set()
+            arrived.set()
             size += len(piece)
             if size > limit:
                 raise too_large(size, limit, more=True)
@@ -62,16 +62,16 @@ def read_pipe(terminal: Terminal, limit: int = LARGEST_TEXT) -> bytes:
         raise UsageError("Standard input can't be read.", cause=f"{error.strerror}.", hint=hint) from error
     finally:
         ended.set()
-        heard.set()
+        arrived.set()
     return b"".join(pieces)
 
 
-def _watch(terminal: Terminal, heard: threading.Event, ended: threading.Event) -> None:
+def _watch(terminal: Terminal, arrived: threading.Event, ended: threading.Event) -> None:
     """Say once that standard input is waited for, when nothing comes."""
-    while heard.wait(_PATIENCE):
+    while arrived.wait(_PATIENCE):
         if ended.is_set():
             return
-        heard.clear()
+        arrived.clear()
     terminal.warn(_WAITING)
 
 

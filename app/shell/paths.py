@@ -66,6 +66,16 @@ def machine_memory() -> Path:
     return cache_folder() / "machine.json"
 
 
+def headers_file() -> Path:
+    """Return the file that caches the headers of models."""
+    return cache_folder() / "headers.json"
+
+
+def unsaved_folder() -> Path:
+    """Return the folder of texts that the editor could not save."""
+    return state_folder() / "unsaved"
+
+
 def draft_copies() -> Path:
     """Return the folder of re-quantised draft models: those that are quick to write, and those that `tune` kept."""
     return cache_folder() / "drafts"

@@ -19,7 +19,7 @@ from models.errors import Cancelled
 
 def run_verify(request: VerifyRequest) -> int:
     """Compare and print; return the exit code. Raises LocalspecError, DivergedError where a fork is a bug."""
-    terminal = Terminal(quiet=request.asked.quiet)
+    terminal = Terminal(quiet=request.bench.quiet)
     findings = CertificateFindings(request)
     abort = AbortFlag()
     try:
@@ -38,11 +38,11 @@ def run_verify(request: VerifyRequest) -> int:
 
 
 def _compare(findings: CertificateFindings, abort: AbortFlag, terminal: Terminal) -> None:
-    asked, clock = findings.request.asked, time.perf_counter
-    loader = Loader(asked.plan, abort, clock, terminal.loading)
-    certification = Certification(loader, clock, asked.arms, abort)
+    bench, clock = findings.request.bench, time.perf_counter
+    loader = Loader(bench.plan, abort, clock, terminal.loading)
+    certification = Certification(loader, clock, bench.arms, abort)
     try:
-        findings.conditions = certification.load(allow_rounding=asked.allow_rounding)
+        findings.conditions = certification.load(allow_rounding=bench.allow_rounding)
         findings.provenance = certification.provenance(
             lambda name, share: terminal.progress(f"hashing {name} {share:4.0%}")
         )
@@ -55,12 +55,12 @@ def _compare(findings: CertificateFindings, abort: AbortFlag, terminal: Terminal
 
 
 def _ask(findings: CertificateFindings, certification: Certification, terminal: Terminal) -> None:
-    asked = findings.request.asked
-    progress = ComparisonProgress(terminal, asked.prompts, len(asked.arms), len(asked.samplings))
+    bench = findings.request.bench
+    progress = ComparisonProgress(terminal, bench.prompts, len(bench.arms), len(bench.samplings))
     events = certification.run(
-        asked.prompts,
-        asked.samplings,
-        asked.max_tokens,
+        bench.prompts,
+        bench.samplings,
+        bench.max_tokens,
         findings.request.accept,
         progress.on_answer,
         lambda answer: progress.tell(f"{answer.class_name}, {answer.arm}: looking into a fork"),
@@ -85,7 +85,7 @@ def _show(findings: CertificateFindings, terminal: Terminal) -> None:
         terminal.warn(note)
     if not findings.compared:
         tell_nothing(terminal, findings.skipped, interrupted=findings.interrupted)
-    elif findings.request.asked.as_json:
+    elif findings.request.bench.as_json:
         terminal.say_record(record(findings))
     else:
         terminal.say(report(findings))

@@ -42,7 +42,7 @@ def ending_note(finish: Finish, *, in_chat: bool = False, formed: bool = False) 
     return "Stopped." if finish is Finish.CANCELLED else None
 
 
-def unsaid_note(*, again: bool) -> str:
+def empty_answer_note(*, again: bool) -> str:
     """Return a note on an answer without text; `again`: it was to replace an earlier answer."""
     return f"No text was generated, so {'the earlier answer stays' if again else 'the message is dropped'}."
 
@@ -79,12 +79,12 @@ def start_record(ready: Ready, sampling: SamplingParams) -> dict[str, Any]:
     return {"type": "start", **asdict(ready), "sampling": asdict(sampling)}
 
 
-def round_record(said: Said) -> dict[str, Any]:
+def round_record(message: Said) -> dict[str, Any]:
     """Return the JSON line of one round; times are in seconds."""
-    round_ = said.round
+    round_ = message.round
     return {
         "type": "round",
-        "text": said.text,
+        "text": message.text,
         "tokens": round_.emitted,
         "draft": round_.draft.tokens,
         # Places in the draft with the siblings for them; an accepted sibling counts in `accepted`.
@@ -103,7 +103,7 @@ def end_record(ended: Ended, walked: Walked | None = None, *, divides: bool = Tr
     return {
         "type": "end",
         "text": ended.text,
-        "answer": parts.said,
+        "answer": parts.answer,
         "thoughts": parts.thoughts,
         "finish": ended.finish,
         "left_out_messages": ended.left_out,

@@ -67,11 +67,11 @@ class _Page:
         walk = self._walk
         rule = f"temperature {walk.temperature:g}, accept rule {walk.rule} ({walk.rule.claim})"
         after = end("".join(self._shown(word) for word in walk.before), WIDTH - 10)
-        said = " ".join(self._quoted(word) for word in walk.emitted)
+        emitted = " ".join(self._quoted(word) for word in walk.emitted)
         return [
             *wrapped(f"Round {walk.number}, draft by {walk.source}, {rule}", 0, 2),
             f"  after   {after}",
-            *wrapped(f"emitted {said}", 2, 8),
+            *wrapped(f"emitted {emitted}", 2, 8),
         ]
 
     def _steps(self) -> list[str]:

@@ -168,7 +168,7 @@ class _Watch:
     def __init__(self, process: "subprocess.Popen[bytes]", seconds: float) -> None:
         self._until = time.monotonic() + seconds
         self.why = ""
-        """Which limit was passed; "" for none."""
+        """Limit that was passed; "" for none."""
         self._process = process
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)

@@ -6,7 +6,7 @@ LENGTH = ">I"
 """Format of the length before each message."""
 OK, REFUSED, UNREADABLE = "ok", "refused", "unreadable"
 READY = b"+"
-"""What a process that compiles says first."""
+"""First byte from a process that compiles."""
 Job = tuple[str, str]
 """Kind of a form (`SCHEMA`, `TEXT` or `SOURCE`), and its text."""
 SCHEMA, TEXT, SOURCE = "schema", "text", "source"

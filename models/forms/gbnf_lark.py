@@ -24,7 +24,7 @@ class LarkGrammar:
 
     source: str
     tokens: tuple[Token, ...]
-    """What `token_mark(place)` stands for in `source`: the numbers are those of one vocabulary."""
+    """Tokens for each `token_mark(place)` in `source`: the numbers are those of one vocabulary."""
 
 
 def token_mark(place: int) -> str:

@@ -14,7 +14,7 @@ from models.forms.gbnf_text import GbnfError
 
 @dataclass(frozen=True, slots=True)
 class _Optional:
-    """What a repetition may add to its least number, a rule of its own in llama.cpp."""
+    """Optional part of a repetition beyond its minimum, a rule of its own in llama.cpp."""
 
     of: Repeated
 

@@ -56,6 +56,6 @@ class Rules:
     names: dict[int, str]
     """The name of each rule; a part of a rule has the name of the rule."""
     places: dict[str, int]
-    """Where each name stands first."""
+    """First position of each name."""
     root: int
     text: str

@@ -20,15 +20,14 @@ from models.forms.gbnf_rules import Token
 from models.forms.schema_walk import has_more_values, rewritten
 
 BLANKS = r"[ \t]{1,8}|\r?\n[ \t]{0,64}"
-"""What may stand between two tokens of JSON, once: without a limit, small models write blanks for ever."""
+"""Blanks between two tokens of JSON, once: without a limit, small models write blanks for ever."""
 _ANY_NAMES = ("propertyNames", {"type": "string"})
-"""What Zod says of every record, and is so of all JSON."""
+"""A rule that Zod writes for every record, and that holds for all JSON."""
 _LONGEST_CAUSE = 600
 _MOST_RULES = 10_000
 """Rules of a grammar, or references of a schema, each of which may lead to the next: llguidance recurses into them."""
 _MULTIPLES = 10_000
-"""What tells multiples of a number takes as many states; with a million of them it would be made for a quarter of an
-hour."""
+"""Largest number of states for multiples of a number; with a million, compilation would take a quarter of an hour."""
 _SCHEMA_HINT = 'It has to be a JSON object, as in {"type": "boolean"}; {} lets any JSON pass.'
 SMALLER = "Use a simpler one: fewer patterns, choices or properties, or shorter repetitions."
 _LEAVE_OUT = "Leave out or replace what is named there; the answer could otherwise break it."
@@ -44,7 +43,7 @@ class Grammar:
     source: str
     """As llguidance reads it."""
     has_thoughts: bool = False
-    """Whether it says itself what thoughts may come before the answer."""
+    """True if its source covers the thoughts before the answer."""
     tokens: tuple[Token, ...] = ()
     """Tokens that `source` names by a mark, as their numbers are those of one vocabulary."""
 
@@ -69,7 +68,7 @@ class Grammar:
 
     @property
     def rule(self) -> str | None:
-        """What a rule in Lark's form has to be for the same JSON to pass; None for what is of no schema."""
+        """Rule in Lark's form for JSON of this schema; None for a form without a schema."""
         schema = json.loads(self.source)["grammars"][0].get("json_schema") if self.source.startswith("{") else None
         return None if schema is None else f"%json {json.dumps(schema)}"
 

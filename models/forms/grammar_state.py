@@ -24,7 +24,7 @@ from models.text.thoughts import CONTROL_MARKS
 from models.text.tool_calls import TOOL_MARKS
 
 Allowed = NDArray[np.bool_]
-"""Whether each token may come next, shape (vocabulary,)."""
+"""Mask of the tokens that may come next, shape (vocabulary,)."""
 _MARKS = frozenset(mark.encode() for mark in (*CONTROL_MARKS, *TOOL_MARKS))
 # The message of a grammar error may quote the user's text.
 T = TypeVar("T")
@@ -50,7 +50,7 @@ class GrammarState:
         self._is_owed = not self._matcher.is_accepting()
         self._vocab, self._begins = vocab, begins
         self._before = preface.reader(vocab)
-        self._said: list[int] = []
+        self._emitted: list[int] = []
 
     def allowed(self, tokens: Sequence[int], drafted: Sequence[int] = ()) -> Allowed | None:
         """Return which tokens may come after `tokens` + `drafted`; None: any may."""
@@ -90,28 +90,28 @@ class GrammarState:
             return []
         return list(self._matcher.compute_ff_tokens())
 
-    def is_complete(self, said: Sequence[int]) -> bool:
+    def is_complete(self, emitted: Sequence[int]) -> bool:
         """Return whether only an end token may follow the answer so far."""
-        self._follow(said)
+        self._follow(emitted)
         return not self._before.goes_on and self._matcher.is_stopped()
 
-    def _follow(self, said: Sequence[int]) -> None:
+    def _follow(self, emitted: Sequence[int]) -> None:
         """Go to where the answer consists of these tokens."""
         # Most often nothing is taken back, and a comparison as a whole costs a fiftieth of one token by token.
-        goes_on = said[: len(self._said)] == self._said
-        same = len(self._said) if goes_on else common_prefix(self._said, said)
-        self._take_back(len(self._said) - same)
-        for token in said[same:]:
+        goes_on = emitted[: len(self._emitted)] == self._emitted
+        same = len(self._emitted) if goes_on else common_prefix(self._emitted, emitted)
+        self._take_back(len(self._emitted) - same)
+        for token in emitted[same:]:
             self._take(token)
 
     def _take_back(self, count: int) -> None:
         if count == 0:
             return
-        kept = len(self._said) - count
-        followed = self._said[max(kept, self._before.length) :]
+        kept = len(self._emitted) - count
+        followed = self._emitted[max(kept, self._before.length) :]
         self._matcher.rollback(sum(not self._vocab.is_end(token) for token in followed))
         self._before.take_back(kept)
-        del self._said[kept:]
+        del self._emitted[kept:]
         self._check()
 
     def _take(self, token: int) -> None:
@@ -119,7 +119,7 @@ class GrammarState:
         if not self._before.take(token) and not self._vocab.is_end(token):
             self._matcher.consume_token(token)
             self._check()
-        self._said.append(token)
+        self._emitted.append(token)
 
     def _check(self) -> None:
         _check(self._matcher)
@@ -234,18 +234,18 @@ class _Spelling:
 
     def __call__(self, text: bytes | str) -> list[int]:
         """Return tokens that spell just this text: others would be forced on an answer that they do not fit."""
-        vocab, said = self._vocab(), text.encode() if isinstance(text, str) else text
+        vocab, data = self._vocab(), text.encode() if isinstance(text, str) else text
         if vocab is None:
             return []
-        words = said.decode(errors="replace")
-        if self._spelled(tokens := vocab.tokenize(words, special=False)) == said:
+        words = data.decode(errors="replace")
+        if self._spelled(tokens := vocab.tokenize(words, special=False)) == data:
             return tokens
         # Some vocabularies put a blank before a first word, and none before one in a second line.
         tokens = vocab.tokenize(f"\n{words}", special=False)
         for place in (1, 2):
-            if self._spelled(tokens[:place]).strip(b" ") == b"\n" and self._spelled(tokens[place:]) == said:
+            if self._spelled(tokens[:place]).strip(b" ") == b"\n" and self._spelled(tokens[place:]) == data:
                 return tokens[place:]
-        return [self._by_byte[byte] for byte in said if byte in self._by_byte]
+        return [self._by_byte[byte] for byte in data if byte in self._by_byte]
 
     def _spelled(self, tokens: Sequence[int]) -> bytes:
         return b"".join(self.tokens[token] for token in tokens)

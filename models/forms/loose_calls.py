@@ -42,4 +42,4 @@ def before_arguments(names: Collection[str]) -> str:
 
 
 AFTER_ARGUMENTS = rf"({BLANKS})?\}}{{1,2}}(\n```)?"
-"""What follows them, as such a pattern."""
+"""Pattern of the text after them."""

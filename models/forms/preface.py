@@ -20,7 +20,7 @@ class Preface:
     """Text that may precede the grammar."""
 
     may_think: bool = False
-    """Whether the answer may begin with thoughts."""
+    """True if the answer may begin with thoughts."""
     opening: str = ""
     """The mark of thoughts that the prompt ends with; "" where it ends with none."""
 
@@ -56,7 +56,7 @@ class PrefaceReader:
 
     @property
     def goes_on(self) -> bool:
-        """Whether it is not over yet: any token may come."""
+        """True until its end: any token may come."""
         return self._ends is not None and self._closed is None
 
     @property

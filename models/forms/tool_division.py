@@ -29,9 +29,9 @@ class CallPiece:
 class Spoken:
     """The part of an answer that has become certain."""
 
-    said: str = ""
+    text: str = ""
     calls: Sequence[CallPiece] = ()
-    """They come after what was said."""
+    """Calls after the text."""
 
 
 class Calls:
@@ -43,14 +43,14 @@ class Calls:
     def __init__(self, form: CallFormat, tools: Sequence[Tool]) -> None:
         """Take how the model calls, and what it may call."""
         self.are_whole = False
-        """Whether something was called, up to the end of its arguments."""
+        """True if a call is complete, its arguments included."""
         self._form = form
         self._schemas = {tool.name: tool.schema.get("properties") or {} for tool in tools}
         self._is_opened = False
         self._text = self._blanks = ""
-        """What is still to be read, and blanks that belong to the answer if more of it follows."""
+        """Unread text, and blanks that belong to the answer if more of it follows."""
         self._index = -1
-        self._said: list[str] = []
+        self._texts: list[str] = []
         self._called: list[CallPiece] = []
         self._reader = self._read()
         next(self._reader)
@@ -60,11 +60,11 @@ class Calls:
         self._text += text
         next(self._reader, None)
         if last and not self._is_opened:
-            self._said += self._blanks, self._text
-        said, called = "".join(self._said), tuple(self._called)
-        self._said.clear()
+            self._texts += self._blanks, self._text
+        certain, called = "".join(self._texts), tuple(self._called)
+        self._texts.clear()
         self._called.clear()
-        return Spoken(said, called)
+        return Spoken(certain, called)
 
     def _read(self) -> Generator[None]:
         form = self._form
@@ -174,9 +174,9 @@ class Calls:
 
     def _say(self, text: str) -> None:
         text = self._blanks + text
-        said = text.rstrip()
-        self._blanks = text.removeprefix(said)
-        self._said.append(said)
+        trimmed = text.rstrip()
+        self._blanks = text.removeprefix(trimmed)
+        self._texts.append(trimmed)
 
     def _call_text(self, text: str) -> None:
         self._call(json.dumps(text, ensure_ascii=False)[1:-1])

@@ -24,7 +24,7 @@ _SHARED = ("$defs", "definitions")
 _NOTES = {"type", "title", "description", "default", "examples", "deprecated"}
 """Keys of a schema that leave a string as free as it is without them."""
 _ODD = re.compile(r"[<>\n]|^$")
-"""What would be taken for a mark beside the name of an argument."""
+"""Names of arguments that would be read as a mark."""
 _LONGEST_CAUSE = 600
 
 
@@ -200,8 +200,8 @@ class _ChannelRules(_Rules):
         yield f'thought: {begins} ("analysis" | "commentary") {message} TEXT {ends}'
         if self._answer:
             yield f"answer: {self._answer}"
-        said = "answer" if self._answer else "TEXT"
-        yield f'final: {begins} "final" (" "? {kind} /[a-z]{{1,32}}/)? {message} {said}'
+        content = "answer" if self._answer else "TEXT"
+        yield f'final: {begins} "final" (" "? {kind} /[a-z]{{1,32}}/)? {message} {content}'
         yield f'json: (" "? {kind} "json" | " json")?'
         yield f"calls: {' | '.join(f'call_{place}' for place in range(len(tools)))}" if tools else ""
         for place, tool in enumerate(tools):

@@ -36,7 +36,7 @@ _NO_TEXT = _words(
 _HEADS = _words("eagle3 dflash gemma4-assistant")
 """Draft heads: they draft from a target's hidden states, which llama.cpp's own programs give to them."""
 _LIBRARIES = ("libllama.so", "libllama.dylib", "llama.dll")
-"""What the file with the engine's models is called, on one system or another."""
+"""Names of the engine's library on Linux, macOS and Windows."""
 
 
 @dataclass(frozen=True, slots=True)

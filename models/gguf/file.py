@@ -9,7 +9,7 @@ from models.errors import FormatError, ModelFileError
 from models.system.bounded_read import UnfitFile, open_regular
 
 MAGIC = b"GGUF"
-"""What every such file begins with."""
+"""First bytes of every such file."""
 _SHORTEST = 24
 """Bytes of the fixed header: magic, version, tensor count, metadata count."""
 _PART = re.compile(r"(?P<stem>.+)-(?P<part>\d{5})-of-(?P<parts>\d{5})\.gguf")

@@ -48,7 +48,7 @@ class ArrayPlace:
     """Place of the first element in the file."""
     end: int
     found: Found = field(default_factory=dict, compare=False, repr=False)
-    """Where strings were found in it, or in arrays like it."""
+    """Indices of wanted strings in it, or in arrays like it."""
 
 
 class Tensor(NamedTuple):

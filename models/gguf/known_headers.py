@@ -23,7 +23,7 @@ class KnownHeaders:
     def __init__(self, file: Path | None) -> None:
         self._file = file
         self._known = _read(file)
-        self._asked: dict[str, Any] = {}
+        self._used: dict[str, Any] = {}
         self._strings = KnownStrings()
 
     def info(self, path: Path) -> ModelInfo:
@@ -34,19 +34,19 @@ class KnownHeaders:
             # A file written by another release, or by hand.
             with suppress(KeyError, TypeError, ValueError):
                 info = _from_json(entry["info"], path)
-                self._asked[key] = entry
+                self._used[key] = entry
                 return info
         info = glance(path, self._strings)
         # Of a split model the other parts may come and go.
         if state and info.files == 1:
-            self._asked[key] = {"state": state, "info": asdict(info) | {"path": ""}}
+            self._used[key] = {"state": state, "info": asdict(info) | {"path": ""}}
         return info
 
     def save(self) -> None:
         """Keep what was asked for; a folder that can't be written costs the next reader a second."""
-        if self._file is None or self._asked == self._known:
+        if self._file is None or self._used == self._known:
             return
-        text = json.dumps({"format": _FORMAT, "headers": self._asked})
+        text = json.dumps({"format": _FORMAT, "headers": self._used})
         with suppress(OSError):
             self._file.parent.mkdir(parents=True, exist_ok=True)
             if self._file.is_dir() and not self._file.is_symlink():
@@ -56,9 +56,9 @@ class KnownHeaders:
 
 def _read(file: Path | None) -> dict[str, Any]:
     with suppress(OSError, RuntimeError, ValueError, RecursionError, UntrustedError):
-        said = json.loads(read_trusted(file.resolve(), _MOST_BYTES)) if file else None
-        if isinstance(said, dict) and said.get("format") == _FORMAT and isinstance(said.get("headers"), dict):
-            headers: dict[str, Any] = said["headers"]
+        record = json.loads(read_trusted(file.resolve(), _MOST_BYTES)) if file else None
+        if isinstance(record, dict) and record.get("format") == _FORMAT and isinstance(record.get("headers"), dict):
+            headers: dict[str, Any] = record["headers"]
             return headers
     return {}
 
@@ -71,6 +71,6 @@ def _state(path: Path) -> list[int]:
     return [state.st_size, state.st_mtime_ns, state.st_ino]
 
 
-def _from_json(said: dict[str, Any], path: Path) -> ModelInfo:
-    kept = {**said, "path": path, "fim": tuple(said["fim"]), "shape": Shape(**said["shape"])}
+def _from_json(record: dict[str, Any], path: Path) -> ModelInfo:
+    kept = {**record, "path": path, "fim": tuple(record["fim"]), "shape": Shape(**record["shape"])}
     return ModelInfo(**kept)

@@ -27,7 +27,7 @@ class ModelInfo:
     size: int
     """Bytes of all of them."""
     title: str
-    """What it calls itself; "" for nothing."""
+    """Title from the file's metadata; "" for none."""
     architecture: str
     parameters: int
     """Numbers in all its weights."""
@@ -49,13 +49,13 @@ class ModelInfo:
     fim: tuple[str, ...]
     """Markers for filling in the middle; () for a model without."""
     template: bool
-    """Whether it has a chat template."""
+    """True if it has a chat template."""
     memory: str
-    """How far its memory goes back: "rewind" (any distance), "checkpoint" (a few tokens) or "none"."""
+    """Reach of a rewind: "rewind" (any distance), "checkpoint" (a few tokens) or "none"."""
     memory_reason: str
     """The same in a clause."""
     shape: Shape
-    """What its need of memory follows from."""
+    """Shape from which its need of memory follows."""
 
 
 def model_info(path: Path) -> ModelInfo:

@@ -63,7 +63,7 @@ _MIXTURES = (
     "IQ2_XS Q2_K_S IQ3_XS IQ3_XXS IQ1_S IQ4_NL IQ3_S IQ3_M IQ2_S IQ2_M IQ4_XS IQ1_M BF16 - - - TQ1_0 TQ2_0 "
     "MXFP4_MOE NVFP4 Q1_0 Q2_0"
 )
-"""What the numbers of `general.file_type` stand for, from 0 on; "-" for those that are no longer used."""
+"""Names for the numbers of `general.file_type`, from 0 on; "-" for numbers no longer used."""
 _UNPACKED = frozenset({"F32", "F16", "BF16"})
 
 

@@ -22,7 +22,7 @@ _REARRANGED_ON_ARM = _REARRANGED | {"Q8_0", "Q5_K", "Q6_K"}
 _REARRANGED_FOR_AMX = _REARRANGED | {"Q4_1", "Q8_0", "Q5_K", "Q6_K", "IQ4_XS"}
 """Types that the engine rearranges to multiply faster, so that a matrix that is looked up in, too, is there twice."""
 _GROWN_FOR_AMX = {"Q8_0": 38 / 34, "Q4_K": 148 / 144, "Q5_K": 180 / 176, "IQ4_XS": 138 / 136}
-"""How much larger such a matrix is than in the file: sums are kept beside its blocks."""
+"""Ratio of such a matrix's size in memory to its size in the file: sums are kept beside its blocks."""
 _EXPERTS = "_exps."
 """In the names of matrices of which a token uses one or a few: those AMX leaves as they are."""
 _TILE = 32
@@ -59,7 +59,7 @@ class Shape:
 
     @property
     def keys_only(self) -> bool:
-        """Whether the cache keeps no values, or nothing: then keys and values have one type."""
+        """True if the cache keeps no values, or nothing: then keys and values have one type."""
         return self.values == 0
 
 

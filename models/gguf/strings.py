@@ -24,7 +24,7 @@ _MOST_ALIKE = 16
 """Known arrays of as many strings that another is compared with."""
 
 Found = dict[str, int | None]
-"""Where in an array strings were found, as far as they were looked for; None for one that is not there."""
+"""Index of each wanted string in an array; None for a missing one."""
 
 
 class Strings:
@@ -81,7 +81,7 @@ class KnownArray:
     size: int
     """Bytes it takes."""
     samples: tuple[bytes, ...]
-    """What is at its beginning, at its end, and at places between."""
+    """Bytes at its beginning, at its end, and at places between."""
     found: Found = field(default_factory=dict)
 
 

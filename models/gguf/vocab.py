@@ -107,8 +107,10 @@ class HeaderVocab:
         pre = self._header.text("tokenizer.ggml.pre")
         if self._model == "gemma4":
             return True
-        said = self._header.truth("tokenizer.ggml.add_bos_token")
-        return said if said is not None else self.kind in _ADDS_FIRST or (self.kind == "bpe" and pre in _PRE_ADDS_FIRST)
+        adds_first = self._header.truth("tokenizer.ggml.add_bos_token")
+        if adds_first is not None:
+            return adds_first
+        return self.kind in _ADDS_FIRST or (self.kind == "bpe" and pre in _PRE_ADDS_FIRST)
 
     @cached_property
     def _strings(self) -> Strings:

@@ -16,12 +16,12 @@ _NOT_RUN = 127
 _BUSY = 1.5
 """Processes that want each core from which on a machine is busy: the compilers alone are one for each."""
 _NO_ROOM = ("no space left", "quota exceeded", "read-only file system", "file too large")
-"""What a compiler, or the system through it, says of a place that can't be written."""
+"""Parts of a compiler's or the system's messages about a path that can't be written."""
 _PASSING = (
     "input/output error", "out of memory", "cannot allocate", "memory exhausted", "killed", "terminated signal",
     "too many open files", "resource temporarily unavailable", "text file busy",
 )  # fmt: skip
-"""What it says of a lack that may be over at the next start."""
+"""Parts of its messages about a shortage that may be over at the next start."""
 _OTHER = "Name another compiler: CXX=g++ or CXX=clang++."
 
 
@@ -31,7 +31,7 @@ class CompilerError(LocalspecError):
     def __init__(self, cause: str, *, hint: str = _OTHER, lasting: bool = False) -> None:
         super().__init__("The kernels can't be compiled.", cause=cause, hint=hint)
         self.lasting = lasting
-        """Whether the next try would very likely end in the same way."""
+        """True if the next try would very likely fail too."""
 
 
 def run_together(commands: Mapping[Path, Sequence[str]], at_once: int, seconds: float, abort: AbortFlag) -> None:
@@ -44,8 +44,8 @@ def run_together(commands: Mapping[Path, Sequence[str]], at_once: int, seconds: 
     try:
         while waiting or running:
             while waiting and len(running) < at_once:
-                said, command = waiting.pop(0)
-                running.append(_Compiler(command, said))
+                output, command = waiting.pop(0)
+                running.append(_Compiler(command, output))
             # One that has failed stays in the list, to be ended with the others.
             running = [one for one in running if not one.is_done()]
             _check_time(seconds, until, abort)
@@ -71,12 +71,12 @@ def _is_busy() -> bool:
 class _Compiler:
     """A compiler that runs, with what it starts, until its own end or that of this process."""
 
-    def __init__(self, command: Sequence[str], said: Path) -> None:
-        self._name, self._said = command[0], said
+    def __init__(self, command: Sequence[str], output: Path) -> None:
+        self._name, self._output = command[0], output
         # In English, whatever the language of the user: some of what it says is looked for.
         environment = {**os.environ, "LC_ALL": "C"}
         # No pipe, which would fill up unread.
-        with said.open("wb") as out:
+        with output.open("wb") as out:
             try:
                 self._process = start(command, out=out, err=out, environment=environment)
             except OSError as error:
@@ -87,13 +87,13 @@ class _Compiler:
         """Return whether it has ended; raises CompilerError, and OSError for a full disk, where it failed."""
         if code := self._process.poll():
             # It may name a folder whose name is no text.
-            said = self._said.read_bytes().decode(errors="replace").strip()
-            words = said.lower()
+            output = self._output.read_bytes().decode(errors="replace").strip()
+            words = output.lower()
             if any(sign in words for sign in _NO_ROOM):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._said.parent))
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._output.parent))
             # A signal says nothing of a compiler: it was sent by hand, or by a system without memory.
-            lasting = 0 < code != _NOT_RUN and bool(said) and not any(sign in words for sign in _PASSING)
-            raise CompilerError(f"{self._name}: {said[:_MOST_SAID]}", lasting=lasting)
+            lasting = 0 < code != _NOT_RUN and bool(output) and not any(sign in words for sign in _PASSING)
+            raise CompilerError(f"{self._name}: {output[:_MOST_SAID]}", lasting=lasting)
         if code == 0:
             release(self._process)
         return code == 0

@@ -124,6 +124,13 @@ def discard(library: Path) -> None:
         remove_sealed(library)
 
 
+def kept_files() -> list[Path]:
+    """Return the files of all compiled kernels, those of other versions and remembered failures included."""
+    found = (file for folder in library_folders() for file in folder.glob("kernels-*"))
+    # Another process may be compiling in such a folder.
+    return sorted(file for file in found if file.suffix != ".partial")
+
+
 def is_compiled() -> bool:
     """Return whether the library is there; raises LocalspecError where there can be none."""
     check_possible()
@@ -170,7 +177,12 @@ def _keep(library: Path) -> None:
 def _places(extra: tuple[str, ...] = (), folders: Sequence[Path] | None = None) -> list[Path]:
     """Return where the library of these sources and flags may be, the best place first."""
     name = f"kernels-{machine_id()}-{_digest(extra)}.so"
-    return [folder / name for folder in folders or (Path(cache_from_source(__file__)).parent, _spare_folder())]
+    return [folder / name for folder in folders or library_folders()]
+
+
+def library_folders() -> list[Path]:
+    """Return the folders for the library: beside Python's bytecode, else the user's cache."""
+    return [Path(cache_from_source(__file__)).parent, _spare_folder()]
 
 
 def state() -> str:
@@ -260,11 +272,11 @@ def _check_untried(failure: Path) -> None:
     try:
         if time.time() - failure.lstat().st_mtime > _RETRY_SECONDS:
             return
-        said = read_trusted(failure, _LONGEST_FAILURE).decode("utf-8", errors="replace")
+        failure_text = read_trusted(failure, _LONGEST_FAILURE).decode("utf-8", errors="replace")
     except (UntrustedError, OSError):
         return
     hint = f"To try again at once: rm {shlex.quote(str(failure))}. Or name another compiler: CXX=g++ or CXX=clang++."
-    raise CompilerError(f"That was tried before, and is not again within a day: {said}", hint=hint)
+    raise CompilerError(f"That was tried before, and is not again within a day: {failure_text}", hint=hint)
 
 
 def _remember(failure: Path, cause: str) -> None:

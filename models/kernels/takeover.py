@@ -54,9 +54,9 @@ class Kernels:
     library: ctypes.CDLL | None
     """None where there are none."""
     reason: str = ""
-    """Why they are not in use; "" if they are, or may come to be."""
+    """Reason that they are not in use; "" if they are, or may come to be."""
     remedy: str = ""
-    """What would bring them into use; "" where nothing would, or nothing is amiss."""
+    """Step that would bring them into use; "" for none, and where they are in use."""
     types: frozenset[str] = frozenset()
     """Types of weights that they read, as they are in the file, such as "Q4_K"."""
 

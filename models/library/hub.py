@@ -17,7 +17,7 @@ from urllib.parse import quote
 from models.errors import LocalspecError
 from models.gguf.file import MAGIC
 from models.library.hub_answer import BEGINNING_SECONDS, pieces_within, whole_answer
-from models.library.hub_errors import Trouble, asked_wait, error_for, not_written, other_bytes, unusable
+from models.library.hub_errors import Trouble, error_for, not_written, other_bytes, retry_after, unusable
 from models.library.hub_files import HubFile, Repository, file_of, is_commit, link
 from models.library.names import MAIN
 from models.system.bounded_read import parse_json
@@ -71,14 +71,14 @@ class Hub:
     def repository(self, repo: str, revision: str = MAIN) -> Repository:
         """Return the model files of a repository."""
         url = f"{self._endpoint}/api/models/{repo}/revision/{quote(revision, safe='')}"
-        said = self._patiently(repo, lambda: self._json(url))
-        commit, siblings = said.get("sha"), said.get("siblings")
+        reply = self._patiently(repo, lambda: self._json(url))
+        commit, siblings = reply.get("sha"), reply.get("siblings")
         if not is_commit(commit) or not isinstance(siblings, list):
             raise LocalspecError(
                 f"{self._endpoint} does not answer like the hub.",
                 hint="Check HF_ENDPOINT if it is set, and whether this network requires you to log in first.",
             )
-        name = said["id"] if isinstance(said.get("id"), str) and said["id"].lower() == repo.lower() else repo
+        name = reply["id"] if isinstance(reply.get("id"), str) and reply["id"].lower() == repo.lower() else repo
         files = (file_of(name, commit, revision, sibling) for sibling in siblings)
         return Repository(name, commit, tuple(sorted(filter(None, files), key=lambda file: file.name)))
 
@@ -153,18 +153,18 @@ class Hub:
         if here < file.size:
             raise self._library.httpx.RemoteProtocolError(f"{here:,} bytes of {file.size:,} came")
 
-    def _begins(self, file: HubFile, asked: int, response: Any) -> int:
+    def _begins(self, file: HubFile, start: int, response: Any) -> int:
         """Return the place in the file of an answer's first byte; raises LocalspecError for what is not from there.
 
         That is the place that was asked for, or 0 from a server that sends nothing but whole files.
         """
         status, headers = response.status_code, response.headers
         found = _FROM.match(headers.get("Content-Range", ""))
-        if status == _PARTIAL and found and int(found[1]) == asked:
-            return asked
+        if status == _PARTIAL and found and int(found[1]) == start:
+            return start
         if status == _WHOLE and headers.get("Content-Length", "") in ("", str(file.size)):
             return 0
-        raise other_bytes(self._endpoint, file.name, f"bytes from {asked:,} on of {file.size:,}", status, headers)
+        raise other_bytes(self._endpoint, file.name, f"bytes from {start:,} on of {file.size:,}", status, headers)
 
     def _pieces(self, file: HubFile, start: int, response: Any) -> Iterator[bytes]:
         """Yield an answer's bytes; raises LocalspecError before the first of them for a page in place of a model."""
@@ -197,17 +197,17 @@ class Hub:
             response = self._answer(str(response.url))
         # What asks guests of a network to log in answers with a page of its own.
         with suppress(ValueError):
-            said = parse_json(response.content)
-            if isinstance(said, dict):
-                return said
+            reply = parse_json(response.content)
+            if isinstance(reply, dict):
+                return reply
         return {}
 
     def _answer(self, url: str) -> Any:
         """Return a whole answer about a repository, of bounded length and time; raises LocalspecError."""
         with ExitStack() as stack:
             with self._settings() as session:
-                asked = {"params": {"blobs": True}, "headers": self._headers(), "timeout": _PATIENCE}
-                response = stack.enter_context(session.stream("GET", url, **asked))
+                options = {"params": {"blobs": True}, "headers": self._headers(), "timeout": _PATIENCE}
+                response = stack.enter_context(session.stream("GET", url, **options))
             whole = whole_answer(response, self._endpoint)
         self._check(whole)
         return whole
@@ -261,9 +261,9 @@ class Hub:
         httpx = self._library.httpx
         if isinstance(error, (self._library.HfHubHTTPError, httpx.HTTPStatusError)):
             headers, status = error.response.headers, error.response.status_code
-            said = getattr(error, "server_message", None) or f"HTTP status {status}"
+            message = getattr(error, "server_message", None) or f"HTTP status {status}"
             code = headers.get("X-Error-Code", "")
-            return Trouble(repo, self._endpoint, said, status, code, asked_wait(status, headers))
+            return Trouble(repo, self._endpoint, message, status, code, retry_after(status, headers))
         cut = isinstance(error, (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolError))
         # Without any network, fail at once instead of waiting for the retries.
         cut = cut and (self._reached or not isinstance(error, httpx.ConnectError))

@@ -14,7 +14,7 @@ _PASSING = (408, 429, 500, 502, 503, 504)
 _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _TOO_MANY, _BROKEN = 401, 403, 404, 429, 500
 _TOKEN = "Set HF_TOKEN to a token that may read it, or log in with `hf auth login`."
 _OTHER_TOKEN = "Invalid credentials"
-"""What the hub says first to a token that it does not know, whether or not there is such a repository."""
+"""Beginning of the hub's reply to an unknown token, for every repository."""
 _KEPT = "What has arrived is kept, and the same command resumes."
 _PROXIES = ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY")
 _SECRET = ("HF_TOKEN", *_PROXIES)
@@ -42,12 +42,12 @@ class Trouble:
     repo: str
     address: str
     """Of the server."""
-    said: str
+    message: str
     """In its words, or those of the network."""
     status: int | None = None
     """Of HTTP; None where no answer came to its end."""
     code: str = ""
-    """What the hub calls it, such as "GatedRepo"."""
+    """Code of the hub, such as "GatedRepo"."""
     wait: float | None = None
     """Seconds that the server asks to wait."""
     cut: bool = True
@@ -55,12 +55,12 @@ class Trouble:
 
     @property
     def passes(self) -> bool:
-        """Whether another attempt may do better."""
+        """True if another attempt may succeed."""
         return self.cut if self.status is None else self.status in _PASSING
 
     @property
     def title(self) -> str:
-        """What happened, in a sentence."""
+        """The failure in a sentence."""
         if self.status is None:
             return f"The connection to {self.address} failed."
         if self.status == _TOO_MANY:
@@ -68,7 +68,7 @@ class Trouble:
         return f"{self.address} answers with error {self.status}."
 
 
-def asked_wait(status: int, headers: Mapping[str, str]) -> float | None:
+def retry_after(status: int, headers: Mapping[str, str]) -> float | None:
     """Return the seconds that an answer asks to wait; None where it says nothing of it."""
     # On every answer of the hub: it is the reason for those alone that refuse one request too many.
     if status == _TOO_MANY and (used_up := _USED_UP.search(headers.get("RateLimit", ""))):
@@ -82,21 +82,21 @@ def error_for(trouble: Trouble) -> LocalspecError:
     repo, status, code = trouble.repo, trouble.status, trouble.code
     if code == "GatedRepo":
         hint = f"Ask for access at {trouble.address}/{repo}. {_TOKEN}"
-        return LocalspecError(f"{repo} is open only to users its owner has approved.", cause=trouble.said, hint=hint)
+        return LocalspecError(f"{repo} is open only to users its owner has approved.", cause=trouble.message, hint=hint)
     if code == "RevisionNotFound":
         return _missing(f"{repo} has no such revision.", trouble, "Leave it out to get the newest one.")
     if code == "EntryNotFound":
         return _missing(f"A file of {repo} is not there.", trouble, "Its owner may be changing it; try again later.")
-    if status == _UNAUTHORIZED and trouble.said.startswith(_OTHER_TOKEN):
+    if status == _UNAUTHORIZED and trouble.message.startswith(_OTHER_TOKEN):
         hint = "It may have expired or been revoked: unset HF_TOKEN, or log in again with `hf auth login`."
-        return LocalspecError(f"{trouble.address} does not accept your token.", cause=trouble.said, hint=hint)
+        return LocalspecError(f"{trouble.address} does not accept your token.", cause=trouble.message, hint=hint)
     # Without access to a repository, the hub does not say whether it exists.
     if code == "RepoNotFound" or status == _NOT_FOUND or (status == _UNAUTHORIZED and not code):
         hint = f"Check its spelling. If it is private: {_TOKEN}"
         return _missing(f"{trouble.address} has no repository {repo}, or it is private.", trouble, hint)
     if status in (_UNAUTHORIZED, _FORBIDDEN):
-        return LocalspecError(f"{trouble.address} does not let you read {repo}.", cause=trouble.said, hint=_TOKEN)
-    return LocalspecError(trouble.title, cause=trouble.said, hint=_later(trouble))
+        return LocalspecError(f"{trouble.address} does not let you read {repo}.", cause=trouble.message, hint=_TOKEN)
+    return LocalspecError(trouble.title, cause=trouble.message, hint=_later(trouble))
 
 
 def unusable(error: Exception) -> LocalspecError:
@@ -143,7 +143,7 @@ def _setting(name: str, value: str) -> str:
 
 
 def _missing(title: str, trouble: Trouble, hint: str) -> ModelFileError:
-    return ModelFileError(title, cause=trouble.said, hint=hint)
+    return ModelFileError(title, cause=trouble.message, hint=hint)
 
 
 def _later(trouble: Trouble) -> str:

@@ -38,17 +38,17 @@ class HubFile:
 
     @property
     def path(self) -> Path:
-        """Where the file is found once it was fetched."""
+        """Path of the file after its download."""
         return self.folder / "snapshots" / self.commit / self.name
 
     @property
     def blob(self) -> Path:
-        """Where its bytes are."""
+        """Path of its bytes."""
         return self.folder / "blobs" / self.sha256
 
     @property
     def partial(self) -> Path:
-        """Where its bytes are until all of them have come and were checked."""
+        """Path of its bytes until all have come and are checked."""
         return self.blob.with_name(f"{self.sha256}.incomplete")
 
     @property
@@ -58,12 +58,12 @@ class HubFile:
 
     @property
     def is_here(self) -> bool:
-        """Whether it is in the cache, whichever program fetched it."""
+        """True if it is in the cache, whichever program downloaded it."""
         return _size(self.path) == self.size
 
     @property
     def has_blob(self) -> bool:
-        """Whether its bytes are in the cache, perhaps for another revision."""
+        """True if its bytes are in the cache, perhaps for another revision."""
         return _size(self.blob) == self.size
 
     @property
@@ -97,11 +97,11 @@ def is_safe(name: str) -> bool:
     return not any(part in ("", ".", "..") for part in name.split("/")) and not re.search(r"[\\:\0]", name)
 
 
-def file_of(repo: str, commit: str, revision: str, said: object) -> HubFile | None:
+def file_of(repo: str, commit: str, revision: str, entry: object) -> HubFile | None:
     """Return what the hub says of one file; None for what is no model file, or can't be checked."""
-    if not isinstance(said, dict):
+    if not isinstance(entry, dict):
         return None
-    name, lfs = said.get("rfilename"), said.get("lfs")
+    name, lfs = entry.get("rfilename"), entry.get("lfs")
     if (
         not isinstance(name, str)
         or not name.lower().endswith(".gguf")

@@ -33,9 +33,9 @@ class LocalModel:
     info: ModelInfo | None
     """None for a file that can't be used."""
     reason: str = ""
-    """Why it can't be used; "" when it can."""
+    """Reason against its use; "" for none."""
     fits: bool | None = None
-    """Whether it fits in memory now, at its default context; None where that is not known."""
+    """True if it fits in memory now, at its default context; None: unknown."""
     need: int | None = None
     """Bytes it takes at its default context; None where that is not known."""
 

@@ -38,7 +38,7 @@ _FILE = re.compile(
 _PAGE = re.compile(rf"(?P<repo>{_PART}/{_PART})(?:/tree/(?P<branch>[^/?#]+))?/?(?:\?(?P<query>[^#]*))?(?:#.*)?")
 """The page of a repository, as a browser shows its address; the query may say which file is looked at."""
 PAIR = "pair:"
-"""What begins so names two models at once, by a card."""
+"""Prefix of names for two models at once, by a pair card."""
 _LONGEST_REF = 1 << 12
 MAIN = "main"
 """The branch that is meant where none is named."""
@@ -75,9 +75,9 @@ def hub_name(name: str) -> HubName | None:
     return None if ".." in wanted.revision.split("/") else wanted
 
 
-def _label(said: str) -> str:
+def _label(label: str) -> str:
     """Return the quantisation that is named; what Ollama's users write for the usual one names none."""
-    return "" if said.lower() == DEFAULT_TAG else said
+    return "" if label.lower() == DEFAULT_TAG else label
 
 
 def _first(file: str) -> str:
@@ -177,15 +177,15 @@ def _in_ollama(name: str) -> Path:
 def _in_lm_studio(name: str) -> Path:
     """Find a file by its path in LM Studio's folders, or by its folder, if that has only one."""
     wanted = name.removeprefix(_LM_STUDIO).removesuffix(".gguf")
-    known = [(said, path) for said, path in lm_studio_models()]
-    for said, path in known:
-        if said.removeprefix(_LM_STUDIO).removesuffix(".gguf") == wanted:
+    known = [(label, path) for label, path in lm_studio_models()]
+    for label, path in known:
+        if label.removeprefix(_LM_STUDIO).removesuffix(".gguf") == wanted:
             return path
     inner = [part for part in wanted.split("/") if part and part != ".."]
     inside = [path for folder in lm_studio_folders() if inner for path in gguf_files(folder.joinpath(*inner))]
     if len(inside) == 1:
         return inside[0]
-    raise _not_here(name, [said for said, _ in known], _LIST)
+    raise _not_here(name, [label for label, _ in known], _LIST)
 
 
 def _not_here(name: str, near: list[str], hint: str) -> ModelFileError:

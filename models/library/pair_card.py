@@ -94,17 +94,17 @@ Check = Callable[[Any], str]
 
 def read_card(path: Path) -> PairCard:
     """Read a card; raises ModelFileError where there is none, UsageError for one that can't be used."""
-    said = _read(path)
-    tables = {key: value for key, value in said.items() if isinstance(value, dict)}
-    _check({key: value for key, value in said.items() if key not in tables}, "", path)
+    values = _read(path)
+    tables = {key: value for key, value in values.items() if isinstance(value, dict)}
+    _check({key: value for key, value in values.items() if key not in tables}, "", path)
     for name, table in tables.items():
         if name not in _KEYS:
             raise _unknown(name, [key for key in _KEYS if key], path)
         _check(table, name, path)
-    missing = next((name for name in _NEEDED if name not in said), None)
+    missing = next((name for name in _NEEDED if name not in values), None)
     if missing is not None:
         raise _wrong(path, f"it has no {missing}", "Make it again with localspec tune.")
-    card = _card(said)
+    card = _card(values)
     if card.draft_lengths[0] > card.draft_lengths[1]:
         raise _wrong(path, "draft_length.least is more than draft_length.most", "Swap them.")
     return card
@@ -129,17 +129,17 @@ def card_text(card: PairCard) -> str:
     return _HEAD + "\n".join(_table(name, values) for name, values in tables.items() if values)
 
 
-def _card(said: Mapping[str, Any]) -> PairCard:
+def _card(values: Mapping[str, Any]) -> PairCard:
     return PairCard(
-        CardModel(**said["target"]),
-        CardModel(**said["draft"]),
-        (said["draft_length"]["least"], said["draft_length"]["most"]),
-        (float(said["predicted_speed_up"][0]), float(said["predicted_speed_up"][1])),
-        Made(**said["made"]),
-        CardSettings(**said["target_settings"]) if "target_settings" in said else None,
-        CardSettings(**said["draft_settings"]) if "draft_settings" in said else None,
-        said.get("measured_speed_up"),
-        said.get("measured_prompts"),
+        CardModel(**values["target"]),
+        CardModel(**values["draft"]),
+        (values["draft_length"]["least"], values["draft_length"]["most"]),
+        (float(values["predicted_speed_up"][0]), float(values["predicted_speed_up"][1])),
+        Made(**values["made"]),
+        CardSettings(**values["target_settings"]) if "target_settings" in values else None,
+        CardSettings(**values["draft_settings"]) if "draft_settings" in values else None,
+        values.get("measured_speed_up"),
+        values.get("measured_prompts"),
     )
 
 
@@ -204,8 +204,8 @@ def _place(table: str, key: str) -> str:
 
 
 def _shown(value: Any) -> str:
-    said = repr(value)
-    return said if len(said) <= 60 else f"{said[:60]}..."
+    shown = repr(value)
+    return shown if len(shown) <= 60 else f"{shown[:60]}..."
 
 
 def _whole(least: int, most: int) -> Check:
@@ -279,5 +279,5 @@ _KEYS: Mapping[str, Mapping[str, Check]] = {
         "llama_cpp_python": _text,
     },
 }
-"""What each table may hold, "" being what is outside of all."""
+"""Valid keys of each table; "" is the top level."""
 _NEEDED = ("format", "predicted_speed_up", "target", "draft", "draft_length", "made")

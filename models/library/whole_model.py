@@ -9,7 +9,7 @@ from models.gguf.architecture import is_head
 from models.gguf.header import Header, read_model
 
 _OTHER_TYPES = frozenset({"adapter", "mmproj", "imatrix", "vocab", "control_vector"})
-"""What `general.type` calls files that are no models."""
+"""Values of `general.type` for files that are no models."""
 _OTHER_ARCHITECTURES = frozenset({"clip", "imatrix", "controlvector"})
 _BLOCK = re.compile(r"blk\.(\d+)\.")
 Named = tuple[str, Path]

@@ -41,7 +41,7 @@ class Cache:
 
     @property
     def has_room(self) -> bool:
-        """Whether another text can be begun."""
+        """True if another text can be begun."""
         return bool(self._free)
 
     def enter(self) -> int:

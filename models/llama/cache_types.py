@@ -11,7 +11,7 @@ AUTO: CacheTypes = ("auto", "auto")
 BYTES_OF = {"f32": 4.0, "f16": 2.0, "bf16": 2.0, "q8_0": 34 / 32}
 """Bytes of one value."""
 CACHE_TYPES = ("auto", *BYTES_OF)
-"""What can be asked for."""
+"""Values of --cache-type."""
 _BLOCK = 32
 """Values that q8_0 stores together: a head must hold whole blocks."""
 _STEP = 128

@@ -58,7 +58,7 @@ class Device:
 
     @property
     def shares_memory(self) -> bool:
-        """Whether its memory is the machine's own; Metal calls itself a GPU like any other."""
+        """True if it uses the machine's own memory; Metal calls itself a GPU like any other."""
         return self.kind is Kind.INTEGRATED or self.back_end.startswith(_METAL)
 
 
@@ -67,15 +67,15 @@ class Build:
     """The llama.cpp that is installed."""
 
     features: dict[str, tuple[str, ...]]
-    """What each back end was built for, such as "AVX2", by the back end's name."""
+    """Features of the processor that each back end was built for, such as "AVX2", by its name."""
     back_ends: tuple[str, ...]
     devices: tuple[Device, ...]
     library: str = ""
     """Folder of its files."""
     without_kernels: str = ""
-    """Why kernels of our own do not work in it; "" if they do."""
+    """Reason that localspec's kernels do not work in it; "" if they do."""
     remedy: str = ""
-    """What would bring them into use; "" where nothing would."""
+    """Step that would bring them into use; "" for none."""
     kernel_types: tuple[str, ...] = ()
     """Types of weights that they read."""
 
@@ -103,13 +103,13 @@ def gpus() -> tuple[Device, ...]:
 def read_build() -> Build:
     """Ask the library; raises LocalspecError for one that can't be used."""
     api = llama_cpp()
-    said = api.llama_print_system_info().decode("utf-8", errors="replace")
+    text = api.llama_print_system_info().decode("utf-8", errors="replace")
     count = ggml_function("ggml_backend_reg_count", ctypes.c_size_t)()
     found = (ggml_function("ggml_backend_reg_get", ctypes.c_void_p, ctypes.c_size_t)(place) for place in range(count))
     names = tuple(_text("ggml_backend_reg_name", each) for each in found)
     ours = kernels()
     types = tuple(sorted(ours.types))
-    return Build(_features(said), names, _devices(), str(library_folder(api)), ours.reason, ours.remedy, types)
+    return Build(_features(text), names, _devices(), str(library_folder(api)), ours.reason, ours.remedy, types)
 
 
 def ask_child(command: Sequence[str] | None = None, seconds: float = _SECONDS) -> Build:
@@ -118,9 +118,9 @@ def ask_child(command: Sequence[str] | None = None, seconds: float = _SECONDS) -
     compile_kernels(AbortFlag())
     # -P: without it a folder "models" in the user's own project would be imported, and run, in place of this one.
     command = command or (sys.executable, "-P", "-m", "models.llama.devices")
-    code, said = _ran(command, seconds)
+    code, text = _ran(command, seconds)
     # A library may print before: the last line is the child's own.
-    line = (said.decode("utf-8", errors="replace").splitlines() or [""])[-1]
+    line = (text.decode("utf-8", errors="replace").splitlines() or [""])[-1]
     if code == 0:
         return build_of(json.loads(line))
     try:
@@ -145,16 +145,16 @@ def _ran(command: Sequence[str], seconds: float) -> tuple[int, bytes]:
         return code, out.read()
 
 
-def build_of(said: dict[str, Any]) -> Build:
+def build_of(record: dict[str, Any]) -> Build:
     """Return what a child said of the build."""
     return Build(
-        {name: tuple(features) for name, features in said["features"].items()},
-        tuple(said["back_ends"]),
-        tuple(Device(**{**each, "kind": Kind(each["kind"])}) for each in said["devices"]),
-        said["library"],
-        said["without_kernels"],
-        said["remedy"],
-        tuple(said["kernel_types"]),
+        {name: tuple(features) for name, features in record["features"].items()},
+        tuple(record["back_ends"]),
+        tuple(Device(**{**each, "kind": Kind(each["kind"])}) for each in record["devices"]),
+        record["library"],
+        record["without_kernels"],
+        record["remedy"],
+        tuple(record["kernel_types"]),
     )
 
 
@@ -171,10 +171,10 @@ def _may_have_gpus() -> bool:
     return any(name not in _WITHOUT_A_GPU and not name.startswith(_PROCESSORS) for name in names)
 
 
-def _features(said: str) -> dict[str, tuple[str, ...]]:
+def _features(text: str) -> dict[str, tuple[str, ...]]:
     """Read "CPU : AVX = 1 | AVX2 = 1 | CUDA : ARCHS = 890 | ": what is not 1 keeps its value."""
     found: dict[str, tuple[str, ...]] = {}
-    for part in re.split(r"(?=\b\w+ : )", said):
+    for part in re.split(r"(?=\b\w+ : )", text):
         name, _, rest = part.partition(" : ")
         if features := _FEATURE.findall(rest):
             found[name.strip()] = tuple(key if value == "1" else f"{key}={value}" for key, value in features)
@@ -205,17 +205,17 @@ def _device(handle: int) -> Device:
 
 
 def _text(function: str, handle: int) -> str:
-    said = ggml_function(function, ctypes.c_char_p, ctypes.c_void_p)(handle)
-    return said.decode("utf-8", errors="replace") if said else ""
+    text = ggml_function(function, ctypes.c_char_p, ctypes.c_void_p)(handle)
+    return text.decode("utf-8", errors="replace") if text else ""
 
 
 def _answer() -> int:
-    said: dict[str, Any]
+    reply: dict[str, Any]
     try:
-        said, code = asdict(read_build()), 0
+        reply, code = asdict(read_build()), 0
     except LocalspecError as error:
-        said, code = {"title": error.title, "cause": error.cause, "hint": error.hint}, error.exit_code
-    sys.stdout.write(json.dumps(said) + "\n")
+        reply, code = {"title": error.title, "cause": error.cause, "hint": error.hint}, error.exit_code
+    sys.stdout.write(json.dumps(reply) + "\n")
     return code
 
 

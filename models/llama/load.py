@@ -23,7 +23,7 @@ from models.llama.screen import Screen, open_screen, output_as_it_is
 from models.system.machine import available_memory, physical_cores
 
 _SIGNS_OF_A_CUT = ("failed to read", "failed to seek", "exceeds remaining file size", "not within the file bounds")
-"""What llama.cpp says of a file that ends too early: in its header, between header and weights, in its weights."""
+"""Parts of llama.cpp's messages about a file that ends too early: in its header, before its weights, in its weights."""
 _TEMPLATE = b"tokenizer.chat_template"
 _LONGEST_KEY = 256
 """Bytes of a key that is read; those of templates are shorter."""
@@ -67,7 +67,7 @@ class LlamaOptions:
     A memory that takes no branches is not padded.
     """
     screens: bool = False
-    """Whether logits of unlikely tokens may be minus infinity, as a draft model's may; see `models.llama.screen`."""
+    """True if logits of unlikely tokens may be minus infinity, as a draft model's may; see `models.llama.screen`."""
     texts: int = field(default=1, repr=False)
     """Texts that the cache has room for, each as long as `context_size`: what passes cost does not depend on it."""
 

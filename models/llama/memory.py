@@ -29,8 +29,8 @@ _ITSELF = 3 << 20
 _FLOAT = 4
 _MASK = 2
 _SHARE_LEFT, _LEAST_LEFT = 16, 64 << 20
-"""What a chosen context leaves of the free memory: a sixteenth, at least 64 MiB; plans may be wrong by a few per cent,
-and other programs live too."""
+"""Free memory that an automatic context leaves: a sixteenth, at least 64 MiB, as plans may be wrong by a few per cent
+and other programs need memory too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Need:
     """Its layers, to tell whether `gpu_layers` are all of them; 0 where unknown."""
     cache_types: CacheTypes = AUTO
     flash: bool = True
-    """Whether it runs with flash attention, which needs no table of scores."""
+    """True with flash attention, which needs no table of scores."""
     gpu_layers: int = -1
     """Layers that go to a GPU, where there is one; -1: all."""
     caches: int = 1
@@ -67,7 +67,7 @@ class Need:
 
     @property
     def moves(self) -> bool:
-        """Whether all of it would go to a GPU."""
+        """True if all of it would go to a GPU."""
         return self.gpu_layers < 0 or (self.layers > 0 and self.gpu_layers > self.layers)
 
     def plan(self, context: int, *, on_gpu: bool = False) -> MemoryPlan:
@@ -85,7 +85,7 @@ class Room:
 
     @property
     def usable(self) -> int:
-        """What a context that is chosen for the user may fill."""
+        """Bytes that an automatic context may fill."""
         return max(0, self.free - max(self.free // _SHARE_LEFT, _LEAST_LEFT))
 
     def __str__(self) -> str:
@@ -104,7 +104,7 @@ class Fit:
 
     @property
     def note(self) -> str:
-        """What is said of it, in a sentence."""
+        """The choice in a sentence."""
         need = f"{'target and draft take' if len(self.plans) > 1 else 'it takes'} {_size(_total(self.plans))}"
         if self.context == self.trained:
             return f"Context {self.context:,}: all that the model was trained on; {need}, {self.room}."

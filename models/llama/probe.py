@@ -50,7 +50,7 @@ class FirstDecode:
     """Result of a first decode that did not crash."""
 
     extra_buffers: bool
-    """Whether the engine's fast ways (AMX, rearranged weights, kernels of our own) are safe."""
+    """True if the engine's fast paths (AMX, rearranged weights, localspec's kernels) are safe."""
 
 
 def choose_extra_buffers(
@@ -99,8 +99,8 @@ def try_decode(
         if outcome.code == 0:
             known.put(key, extra)
             return FirstDecode(extra)
-        if outcome.said:
-            _log.warning("%s: code %d: %s", path.name, outcome.code, outcome.said)
+        if outcome.output:
+            _log.warning("%s: code %d: %s", path.name, outcome.code, outcome.output)
         if not _crashed(outcome.code):
             break
     if outcome.error is not None:
@@ -139,7 +139,7 @@ def _how(outcome: Outcome, seconds: float) -> str:
     """Return how a child ended, and the last of what libraries wrote."""
     if outcome.code == TIMED_OUT:
         return f"did not end within {seconds:.0f} seconds."
-    words = f": {outcome.said}" if outcome.said else "."
+    words = f": {outcome.output}" if outcome.output else "."
     if _crashed(outcome.code):
         return f"died of signal {-outcome.code} (4 is an illegal instruction){words}"
     return f"ended with code {outcome.code}{words}"

@@ -39,11 +39,11 @@ class Outcome:
     code: int
     """Its exit code; negative for a signal, TIMED_OUT where it was ended here."""
     error: LocalspecError | None = None
-    """What it told of its failure; None where it told nothing."""
-    said: str = ""
+    """Error that the child reported; None for none."""
+    output: str = ""
     """The last line of what libraries wrote, an assertion that failed for the most part."""
     began: bool = False
-    """Whether the engine had started, so that the file was what was left."""
+    """True if the engine had started: the failure then comes from the file."""
 
 
 def watch(command: Sequence[str], seconds: float, variables: Mapping[str, str], abort: AbortFlag) -> Outcome:
@@ -55,11 +55,11 @@ def watch(command: Sequence[str], seconds: float, variables: Mapping[str, str], 
         folder = Path(name)
         report = folder / "report"
         environment = {**os.environ, **variables, REPORT: str(report), NO_BACKTRACE: "1"}
-        with (folder / "said").open("w+b") as said, _child(command, said, environment) as child:
+        with (folder / "said").open("w+b") as output, _child(command, output, environment) as child:
             code = _ended(child, report, seconds, abort)
             end(child)
             lines = [*_lines(report)]
-            return Outcome(code, _error_of(lines), _last_line(said), any("ready" in line for line in lines))
+            return Outcome(code, _error_of(lines), _last_line(output), any("ready" in line for line in lines))
 
 
 def _folder() -> "tempfile.TemporaryDirectory[str]":
@@ -70,8 +70,8 @@ def _folder() -> "tempfile.TemporaryDirectory[str]":
 
 
 @contextmanager
-def _child(command: Sequence[str], said: Any, environment: Mapping[str, str]) -> "Iterator[subprocess.Popen[bytes]]":
-    child = start(command, out=said, err=said, environment=environment)
+def _child(command: Sequence[str], output: Any, environment: Mapping[str, str]) -> "Iterator[subprocess.Popen[bytes]]":
+    child = start(command, out=output, err=output, environment=environment)
     try:
         yield child
     finally:
@@ -125,8 +125,8 @@ def _error_of(lines: Sequence[Mapping[str, Any]]) -> LocalspecError | None:
     return None
 
 
-def _last_line(said: Any) -> str:
-    size = said.seek(0, os.SEEK_END)
-    said.seek(max(0, size - _MOST_SAID))
-    lines: list[str] = said.read().decode("utf-8", errors="replace").splitlines()
+def _last_line(output: Any) -> str:
+    size = output.seek(0, os.SEEK_END)
+    output.seek(max(0, size - _MOST_SAID))
+    lines: list[str] = output.read().decode("utf-8", errors="replace").splitlines()
     return next((line.strip() for line in reversed(lines) if line.strip()), "")

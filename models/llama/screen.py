@@ -28,7 +28,7 @@ class Screen:
 
     @property
     def is_open(self) -> bool:
-        """Whether anything is screened."""
+        """True if anything is screened."""
         return self._handle is not None
 
     def __enter__(self) -> None:

@@ -63,9 +63,9 @@ class Checked:
     depths: tuple[int, ...]
     """Tokens before the passes that were compared, ascending."""
     branches: bool
-    """Whether the rows of branches were exact too, at every depth."""
+    """True if the rows of branches were exact too, at every depth."""
     difference: Difference | None
-    """What kept `width` down; None: nothing that was looked at differed."""
+    """Difference that limits `width`; None: all compared rows were equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Trial:
     """One setting, checked and timed."""
 
     label: str
-    """What is special about it; "": a load without --strict takes it."""
+    """Name of the setting, for reports; "" for the one that a load without --strict uses."""
     options: LlamaOptions
     seconds: Mapping[int, float]
     """Seconds of a pass by width, some of `TIMED_WIDTHS`, 1 among them."""

@@ -17,22 +17,22 @@ class Accept(StrEnum):
 
     @property
     def exact(self) -> bool:
-        """Whether the text has the target's own distribution."""
+        """True if the text has the target's own distribution."""
         return self is not Accept.TYPICAL
 
     @property
     def claim(self) -> str:
-        """What the rule promises of a text, in a few words."""
+        """Guarantee of the rule about a text, in a few words."""
         if self is Accept.COUPLED:
             return "exact: same seed, same text"
         return "exact in distribution" if self.exact else "approximate"
 
     @property
     def draws_drafts(self) -> bool:
-        """Whether a draft model must sample its draft tokens with noise of its own, and keep their distributions."""
+        """True if a draft model must sample its draft tokens with noise of its own, and keep their distributions."""
         return self in (Accept.RESIDUAL, Accept.BLOCK)
 
     @property
     def takes_siblings(self) -> bool:
-        """Whether the rule accepts a sibling, a second proposal for a draft token's place."""
+        """True if the rule accepts a sibling, a second proposal for a draft token's place."""
         return self in (Accept.COUPLED, Accept.RESIDUAL)

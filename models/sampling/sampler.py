@@ -75,17 +75,17 @@ class SamplingParams:
 
     @property
     def greedy(self) -> bool:
-        """Whether the distribution is one-hot."""
+        """True if the distribution is one-hot."""
         return self.temperature <= 0
 
     @property
     def truncates(self) -> bool:
-        """Whether some tokens of the vocabulary are ruled out."""
+        """True if some tokens of the vocabulary are ruled out."""
         return self.top_k > 0 or self.top_p < 1 or self.min_p > 0
 
     @property
     def penalises(self) -> bool:
-        """Whether tokens already seen change the logits."""
+        """True if tokens already seen change the logits."""
         return self.penalty_window != 0 and (
             self.repeat_penalty != 1 or self.frequency_penalty != 0 or self.presence_penalty != 0
         )

@@ -60,8 +60,8 @@ def _spare(folder: Path) -> int | None:
 def _quota(folder: Path) -> int | None:
     # Version 2 has both numbers in one file, and "max" for no quota, which version 1 writes as -1.
     files = ("cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us")
-    said = [word for name in files for line in _lines(folder / name)[:1] for word in line.split()]
-    quota, period = (int(word) if word.isdigit() else 0 for word in (*said, "", "")[:2])
+    words = [word for name in files for line in _lines(folder / name)[:1] for word in line.split()]
+    quota, period = (int(word) if word.isdigit() else 0 for word in (*words, "", "")[:2])
     return max(1, quota // period) if quota and period else None
 
 

@@ -78,7 +78,7 @@ def processor_flags(root: Path = Path("/")) -> frozenset[str]:
     except OSError:
         return frozenset()
     lines = (line.partition(":") for line in text.splitlines())
-    return frozenset(next((said.split() for name, _, said in lines if name.strip() in ("flags", "Features")), ()))
+    return frozenset(next((value.split() for name, _, value in lines if name.strip() in ("flags", "Features")), ()))
 
 
 @cache

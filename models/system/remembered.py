@@ -16,7 +16,7 @@ from models.system.whole_file import write_whole
 _MOST_BYTES = 16 << 20
 _log = logging.getLogger("localspec.remembered")
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
-"""What a value may be."""
+"""Types of a value."""
 
 
 class Remembered:

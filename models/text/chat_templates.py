@@ -20,7 +20,7 @@ class ChatTemplates:
 
     @property
     def exist(self) -> bool:
-        """Whether the model has any, be it broken or not."""
+        """True if the model has any, even a broken one."""
         return bool(self._sources[False])
 
     def get(self, *, tools: bool = False) -> ChatTemplate | None:

@@ -13,7 +13,7 @@ _ROLES = ("fim_pre", "fim_suf", "fim_mid")
 _SUFFIX_SHARE = 4
 """One part in so many of the room is the suffix's, where prefix and suffix don't both fit."""
 _STEP = 8
-"""What is too long loses a part in so many of its room at once, so that the next key moves nothing."""
+"""A text that is too long loses one part in so many of its room at once, so that the next key moves nothing."""
 
 
 @dataclass(frozen=True, slots=True)

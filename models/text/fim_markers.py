@@ -11,4 +11,4 @@ FAMILIES = (
 )
 """Markers of prefix, suffix and middle, for the families that want them in this order."""
 SEPARATORS = ("<|file_sep|>", "<file_sep>", "<|file_separator|>")
-"""What stands before the name of each file, where a prompt has more than one."""
+"""Marks before the name of each file, in prompts with several files."""

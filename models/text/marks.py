@@ -32,7 +32,7 @@ class Marks:
         self.bare = tuple(mark for mark in self._spellings if not self.edges.intersection((mark[0], mark[-1])))
         """Marks of letters and digits alone."""
         self.inner = frozenset(chain.from_iterable(map(_inner, self._spellings)))
-        """What stands between the signs of marks, as "im_end" does."""
+        """Text between the signs of each mark, such as "im_end"."""
         self._sizes: dict[str, list[int]] = {}
         for mark in sorted(self._spellings, key=len, reverse=True):
             sizes = self._sizes.setdefault(mark[0], [])

@@ -52,7 +52,7 @@ class Placeholders:
         self._spare = (chr(code) for code in chain(*_SPARE) if chr(code) not in taken)
         self._of: dict[str, str] = {}
         self.characters: dict[int, str] = {}
-        """What each placeholder stands for, by its code point."""
+        """Text for each placeholder, by its code point."""
 
     def hide(self, text: str) -> str:
         """Return a text with placeholders, as many characters as it had."""

@@ -45,7 +45,7 @@ class Message:
     thoughts: str = ""
     """Thoughts of an answer that came without marks."""
     calls: tuple[Call, ...] = ()
-    """What an answer called, after its text."""
+    """Calls of tools in an answer, after its text."""
     answers: Call | None = None
     """The call whose result this is, for a tool."""
 
@@ -153,7 +153,7 @@ class ChatTemplate:
 
     @property
     def efforts(self) -> tuple[Effort, ...]:
-        """How much the model can be asked to think."""
+        """Efforts of thinking that the template supports."""
         thinks = bool(self._switches) or has_marks(self._source)
         # Thinking can't be switched off where its marks can't be written into the prompt.
         stops = not thinks or self._switches or after_no_thoughts("", self._source) is not None
@@ -175,8 +175,8 @@ class ChatTemplate:
             turn["tool_calls"] = [self._call(call, holders) for call in message.calls]
         parts = divided(message.text)
         thoughts = hide(message.thoughts or parts.thoughts)
-        if thoughts or parts.said != message.text:
-            turn["content"] = hide(parts.said)
+        if thoughts or parts.answer != message.text:
+            turn["content"] = hide(parts.answer)
         return {**turn, "reasoning_content": thoughts, "thinking": thoughts} if thoughts else turn
 
     def _call(self, call: Call, holders: Placeholders) -> Mapping[str, Any]:

@@ -51,7 +51,7 @@ _MOST_TEXT = 1 << 22
 _MOST_WORK = 1 << 26
 """Characters of everything that is made on the way, since all of it may be kept."""
 _TEXT_PER_GIVEN, _WORK_PER_GIVEN = 4, 64
-"""How many more of both there may be for each character of the conversation."""
+"""Further characters of the prompt, and of all texts, for each character of the conversation."""
 _MOST_BITS = 1 << 13
 """Bits of a whole number."""
 _DEEPEST = 64

@@ -59,5 +59,5 @@ class Watched(NodeTransformer):
 
 
 def _ask(method: str, node: nodes.Node, *arguments: nodes.Node) -> nodes.Call:
-    asked = nodes.EnvironmentAttribute(method, lineno=node.lineno)
-    return nodes.Call(asked, list(arguments), [], None, None, lineno=node.lineno)
+    method_value = nodes.EnvironmentAttribute(method, lineno=node.lineno)
+    return nodes.Call(method_value, list(arguments), [], None, None, lineno=node.lineno)

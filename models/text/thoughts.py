@@ -29,7 +29,7 @@ _CHANNEL_HEADER = re.compile(
 )
 _RECIPIENT = " to=functions."
 BEGINNINGS = (*_PAIRS, _CHANNEL)
-"""What thoughts begin with."""
+"""Mark that begins thoughts."""
 CONTROL_MARKS = (*chain(*_PAIRS.items()), "<|channel>", *_HARMONY)
 """Marks that may be control tokens, which have no text: without this, the end of the thoughts would be invisible."""
 
@@ -70,7 +70,7 @@ class Parts:
     """Thoughts and answer of a text, without the marks and the blanks beside them."""
 
     thoughts: str = ""
-    said: str = ""
+    answer: str = ""
 
 
 class Thoughts:
@@ -151,7 +151,7 @@ class _Plain:
     """An answer without thoughts."""
 
     def feed(self, text: str, *, last: bool) -> Parts:  # noqa: ARG002 - nothing is held back
-        return Parts(said=text)
+        return Parts(answer=text)
 
 
 class _Tagged:
@@ -166,7 +166,7 @@ class _Tagged:
 
     def feed(self, text: str, *, last: bool) -> Parts:
         if self._is_over:
-            return Parts(said=self._led(text))
+            return Parts(answer=self._led(text))
         self._held += text
         before, over, after = self._held.removeprefix(self._begins).partition(self._ends)
         if over:
@@ -194,17 +194,17 @@ class _Channels:
     def feed(self, text: str, *, last: bool) -> Parts:
         text = self._held + text
         self._held = "" if last else possible_mark(text, _HARMONY)
-        thoughts, said = "", ""
+        thoughts, answer = "", ""
         for piece in _HARMONY_MARK.split(text.removesuffix(self._held)):
             if piece in _HARMONY:
-                said += self._mark(piece)
+                answer += self._mark(piece)
             elif not self._channel:
                 self._header += piece
             elif self._channel == _ANSWER:
-                said += piece
+                answer += piece
             else:
                 thoughts += self._think(piece)
-        return Parts(thoughts, said)
+        return Parts(thoughts, answer)
 
     def _think(self, piece: str) -> str:
         if not (thought := self._thoughts.feed(piece)):

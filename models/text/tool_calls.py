@@ -17,7 +17,7 @@ class Tool:
     about: Mapping[str, Any] = field(hash=False)
     """As chat templates know it: `{"type": "function", "function": {"name": ..., "description": ..., ...}}`."""
     schema: Mapping[str, Any] = field(hash=False)
-    """What its arguments have to be: a JSON schema of an object, checked."""
+    """JSON schema of its arguments, an object; checked."""
 
     @property
     def size(self) -> int:
@@ -75,15 +75,15 @@ class CallFormat:
     closes: str = ""
     """After the last call."""
     around: tuple[str, str, str] | None = None
-    """Where each argument stands by itself: before its key, between key and value, after the value; None: JSON."""
+    """Texts before a key, between key and value, and after a value, for arguments outside JSON; None: JSON."""
     is_bare: bool = False
-    """Whether an answer may also begin with `before` right away, without what opens calls."""
+    """True if an answer may also begin with `before`, without the mark that opens calls."""
     may_be_loose: bool = False
-    """Whether small models also leave the marks out; see `models.forms.loose_calls`."""
+    """True if small models also leave the marks out; see `models.forms.loose_calls`."""
     comes_first: bool = False
-    """Whether nothing is said before a call, as where what is said has a form of its own."""
+    """True if no text comes before a call, as where the text has a form of its own."""
     has_channels: bool = False
-    """Whether thoughts, answers and calls are messages, each in a channel of its own."""
+    """True if thoughts, answers and calls are messages, each in a channel of its own."""
     marks: Mapping[str, int] = field(default_factory=dict, hash=False)
     """Tokens of those marks that are one token in this model's vocabulary."""
 
@@ -161,7 +161,7 @@ _KNOWN: tuple[tuple[tuple[str, ...], CallFormat], ...] = (
         CallFormat("<|python_tag|>", '{"name": "', '", "parameters": ', "}", None, is_bare=True),
     ),
 )
-"""What shows in a template how calls are written."""
+"""Parts of a template that show the form of its calls."""
 TOOL_MARKS = ("[TOOL_CALLS]", "[ARGS]", "<|python_tag|>", *chain.from_iterable(_TAGGED.values()))
 """Marks of calls that may be control tokens, which have no text: without this, a call would be invisible."""
 _CHANNEL_MARKS = frozenset(("<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|constrain|>"))

@@ -95,7 +95,7 @@ def notes_at_last(recorder: Recorder) -> list[str]:
     scribe = recorder._scribe
     assert scribe is not None
     with scribe._changed:
-        assert scribe._changed.wait_for(lambda: scribe._tried == scribe._asked, 10)
+        assert scribe._changed.wait_for(lambda: scribe._tried == scribe._requested, 10)
     return recorder.notes()
 
 

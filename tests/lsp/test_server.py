@@ -398,7 +398,7 @@ def test_before_the_first_message_nothing_is_answered_and_after_the_last_neither
     assert line.left == []
     line.send("exit")
     assert line.left == [True]
-    assert line.server.protocol.asked_to_stop
+    assert line.server.protocol.received_shutdown
 
 
 def test_the_log_tells_where_a_handler_failed_and_nothing_of_the_text(caplog: pytest.LogCaptureFixture) -> None:

@@ -36,7 +36,7 @@ def test_every_block_that_is_not_run_has_a_known_mark() -> None:
         "needs a model": ("gguf", "user/repo", "ollama:", "NAME", "127.0.0.1", "pair:"),
         "needs the network": ("pull",),
         "for developers": ("tests/support/run.py", "repeat-last"),
-        "changes the machine": ("install", "uv ", "rm ", "completions"),
+        "changes the machine": ("install", "uv ", "rm ", "--clean", "completions"),
     }
     marked = [block for block in blocks() if block.mark]
     assert [titled(block) for block in marked if not any(word in block.text for word in wanted[block.mark])] == []

@@ -60,7 +60,7 @@ def test_a_fork_is_located_with_what_each_said_and_its_lead() -> None:
     found = fork(first, second)
     assert (comparison.by_tokens, comparison.compared) == (True, 3)
     assert (found.token, found.character, found.before) == (2, 8, "The sky ")
-    assert [side.said for side in found.sides] == ["is", "was"]
+    assert [side.text for side in found.sides] == ["is", "was"]
     assert [side.gap for side in found.sides] == pytest.approx([0.2, 0.05])
     assert [side.lead for side in found.sides] == pytest.approx([0.2, 0.05])
     assert found.moved == pytest.approx(0.25)
@@ -200,7 +200,7 @@ def test_halves_of_a_character_are_compared_as_bytes() -> None:
     assert whole.text == "é"
     assert compare(whole, whole).fork is None
     found = fork(whole, answer(token(b"\xc3"), token(b"\xa8")))
-    assert (found.token, [side.said for side in found.sides]) == (1, ["\\xa9", "\\xa8"])
+    assert (found.token, [side.text for side in found.sides]) == (1, ["\\xa9", "\\xa8"])
 
 
 def test_tokens_that_are_spelled_alike_do_not_hide_a_text_that_differs() -> None:
@@ -214,7 +214,7 @@ def test_where_one_side_has_no_tokens_texts_are_compared() -> None:
     assert (comparison.by_tokens, comparison.compared) == (False, 2)
     assert comparison.fork is not None
     assert (comparison.fork.character, comparison.fork.before, comparison.fork.moved) == (1, "s", None)
-    assert [side.said for side in comparison.fork.sides] == ["ame", "ome"]
+    assert [side.text for side in comparison.fork.sides] == ["ame", "ome"]
 
 
 def check_a_changed_token_is_located() -> None:

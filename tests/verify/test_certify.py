@@ -127,7 +127,7 @@ def test_later_turns_go_on_from_what_the_arm_itself_left(monkeypatch: pytest.Mon
     for first, second in zip(turns[0], turns[1], strict=True):
         same = {one.arm for one in first.turn if one.fork is None}
         assert {one.arm for one in second.turn} == same
-        assert all(one.asked == second.turn[0].asked for one in second.turn)
+        assert all(one.prompt_tokens == second.turn[0].prompt_tokens for one in second.turn)
     assert {fork.kind for one in compared for fork in one.forks} == {ForkKind.NEAR_TIE}
 
 

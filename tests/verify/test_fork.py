@@ -215,7 +215,7 @@ def fork_at_the_end(
     trees: tuple[bool, ...] = (False, False, False),
 ) -> Fork:
     """Explain a fork after two tokens, between the two given."""
-    plain = answer("off", "p", [(1.0, 1)] * 3, tokens=(*SAID, tokens[0]), asked=ASKED)
+    plain = answer("off", "p", [(1.0, 1)] * 3, tokens=(*SAID, tokens[0]), prompt_tokens=ASKED)
     drafted = replace(plain, arm="lookup:3", tokens=(*SAID, tokens[1]), widths=widths, trees=trees, fork=2)
     return explain(target, plain, drafted, params)
 
@@ -418,8 +418,8 @@ def test_only_widths_that_were_used_until_the_fork_are_measured() -> None:
 
 def test_an_answer_that_ends_elsewhere_is_a_bug_without_any_measure() -> None:
     target = ToyModel()
-    plain = answer("off", "p", [(1.0, 1)] * 3, asked=ASKED)
-    shorter = answer("a", "p", [(1.0, 2)], asked=ASKED, fork=2)
+    plain = answer("off", "p", [(1.0, 1)] * 3, prompt_tokens=ASKED)
+    shorter = answer("a", "p", [(1.0, 2)], prompt_tokens=ASKED, fork=2)
     fork = explain(target, plain, shorter, COLD)
     assert (fork.kind, fork.tokens, fork.gap, target.decoded) == (ForkKind.BUG, (2, None), None, 0)
     other = replace(plain, arm="a", finish=Finish.END)
@@ -452,6 +452,6 @@ def test_a_fork_is_measured_in_the_widths_of_earlier_turns_too() -> None:
     passes = passes_of(target)
     assert explain(target, plain, narrow, COLD).kind is ForkKind.BUG
     assert {tokens for tokens, rows in passes if rows} == {1}
-    earlier = replace(drafted, asked=plain.asked[:2], tokens=plain.asked[2:6])
+    earlier = replace(drafted, prompt_tokens=plain.prompt_tokens[:2], tokens=plain.prompt_tokens[2:6])
     assert explain(target, plain, narrow, COLD, [(earlier, earlier)]).kind is ForkKind.NEAR_TIE
     assert {tokens for tokens, rows in passes if rows} >= set(drafted.widths)

@@ -19,26 +19,26 @@ ONE, OTHER = "http://127.0.0.1:8080", "https://localhost:8081/v1"
 
 
 def test_without_flags_several_drafters_are_compared_cold_and_warm() -> None:
-    asked = read_verify("toy", DEFAULTS).asked
+    asked = read_verify("toy", DEFAULTS).bench
     assert [str(arm) for arm in asked.arms] == ["off", "auto", "lookup:2", "suffix:5"]
     assert [params.temperature for params in asked.samplings] == [0, 0.8]
     assert len(asked.prompts) == 1
-    with_draft = read_verify("toy", {**DEFAULTS, "draft": "toy"}).asked
+    with_draft = read_verify("toy", {**DEFAULTS, "draft": "toy"}).bench
     assert [str(arm) for arm in with_draft.arms] == ["off", "auto", "model:3", "lookup:2", "suffix:5"]
 
 
 def test_a_file_is_asked_whole_and_of_the_built_in_prompts_one_of_each_class(tmp_path: Path) -> None:
-    assert len(read_verify("toy", {**DEFAULTS, "classes": ()}).asked.prompts) == 10
+    assert len(read_verify("toy", {**DEFAULTS, "classes": ()}).bench.prompts) == 10
     file = tmp_path / "mine.jsonl"
     file.write_text("\n".join(json.dumps({"id": f"{i}", "class": "mine", "turns": [f"{i}"]}) for i in range(20)))
     mine = {**DEFAULTS, "classes": (), "prompts": str(file)}
-    assert [len(read_verify("toy", {**mine, "limit": limit}).asked.prompts) for limit in (None, 3)] == [20, 3]
+    assert [len(read_verify("toy", {**mine, "limit": limit}).bench.prompts) for limit in (None, 3)] == [20, 3]
 
 
 def test_flags_win_over_defaults() -> None:
     request = read_verify("toy", {**DEFAULTS, "temp": ("0.5",), "vs": ("suffix:9",), "strict": True})
-    assert [str(arm) for arm in request.asked.arms] == ["off", "suffix:9"]
-    assert [params.temperature for params in request.asked.samplings] == [0.5]
+    assert [str(arm) for arm in request.bench.arms] == ["off", "suffix:9"]
+    assert [params.temperature for params in request.bench.samplings] == [0.5]
     assert (request.strict, request.accept) == (True, Accept.COUPLED)
 
 

@@ -50,7 +50,7 @@ class BenchPrompt:
     id: str
     class_name: str
     turns: tuple[str, ...] = ()
-    """What the user says, in order, in one conversation; empty for a hole to fill."""
+    """Messages of the user, in order, in one conversation; empty for a gap to fill."""
     prefix: str = ""
     suffix: str = ""
     grammar: Grammar | None = None
@@ -84,7 +84,7 @@ class ArmAnswer:
     drafting: tuple[float, ...]
     """Seconds of the drafter in each round."""
     stats: Snapshot
-    asked: tuple[int, ...]
+    prompt_tokens: tuple[int, ...]
     """Tokens of the prompt."""
     widths: tuple[int, ...]
     """Tokens of each round's pass over the target."""
@@ -161,14 +161,14 @@ class Bench:
         arms = make_arms()
         # The cache of the last temperature would save reading the first prompt of this one.
         self._target.rewind(0)
-        asked: set[tuple[tuple[str, ...], str, str]] = set()
+        openings: set[tuple[tuple[str, ...], str, str]] = set()
         try:
             if not arms or arms[0].name != PLAIN:
                 raise ValueError("the first arm has to be plain decoding")
             for number, prompt in enumerate(prompts):
-                if prompt.opening in asked:
+                if prompt.opening in openings:
                     raise ValueError(f"prompt {prompt.id} was asked before")
-                asked.add(prompt.opening)
+                openings.add(prompt.opening)
                 order = arms if number % 2 == 0 else arms[::-1]
                 # Each prompt has its own seed: equal noise would make all answers begin alike.
                 hold = self._conversation_apart if self._apart else self._conversation
@@ -188,7 +188,7 @@ class Bench:
                 yield turn
                 continue
             theirs = [one for each in others for turns in each[number : number + 1] for one in _answers(turns)]
-            yield _compared([turn[0], *(one for one in theirs if one.asked == turn[0].asked)])
+            yield _compared([turn[0], *(one for one in theirs if one.prompt_tokens == turn[0].prompt_tokens)])
 
     def _conversation(
         self, prompt: BenchPrompt, order: Sequence[Arm], sampling: SamplingParams
@@ -283,7 +283,7 @@ class Bench:
             ),
             drafting=tuple(round_.draft_seconds for round_ in rounds),
             stats=session.stats.snapshot(),
-            asked=tuple(tokens),
+            prompt_tokens=tuple(tokens),
             widths=tuple(round_.width for round_ in rounds),
             trees=tuple(bool(round_.draft.siblings) for round_ in rounds),
             grammar=prompt.grammar,
@@ -298,7 +298,7 @@ def _answers(event: Turn | Skipped) -> Turn:
 def _compared(answers: Sequence[ArmAnswer]) -> Turn:
     """Return the answers to one prompt, plain first, with forks and the common prompt time."""
     # An arm that found the prompt in the cache read nothing; without rewinding each arm has to read it.
-    read = [one.stats.prompt_seconds for one in answers if one.stats.reused_tokens < len(one.asked) - 1]
+    read = [one.stats.prompt_seconds for one in answers if one.stats.reused_tokens < len(one.prompt_tokens) - 1]
     reading = median(read) if read else 0.0
     plain = answers[0].tokens
     return tuple(replace(one, reading_seconds=reading, fork=first_fork(plain, one.tokens)) for one in answers)

@@ -46,17 +46,17 @@ def steady_speed_ups(
     it. The drafter's time counts as measured.
     """
     one = {prompt: median(_passes(answers)) for prompt, answers in _by_prompt(plain).items()}
-    asked = {prompt: answers for prompt, answers in _by_prompt(members).items() if prompt in one}
+    shared = {prompt: answers for prompt, answers in _by_prompt(members).items() if prompt in one}
     taken = [
         (width, seconds / one[prompt])
-        for prompt, answers in asked.items()
+        for prompt, answers in shared.items()
         for answer in answers
         for width, seconds in zip(answer.widths, _passes([answer]), strict=True)
     ]
     measured_cost = {
         width: relative(width) * _factor(taken, width, relative) for width in {width for width, _ in taken}
     }
-    return {prompt: _speed_up(answers, measured_cost, one[prompt]) for prompt, answers in asked.items()}
+    return {prompt: _speed_up(answers, measured_cost, one[prompt]) for prompt, answers in shared.items()}
 
 
 def _speed_up(answers: Iterable[ArmAnswer], measured_cost: dict[int, float], one: float) -> float:

@@ -109,23 +109,23 @@ class AdaptiveController:
         aftermath = state.curve.aftermath
         verify_seconds = state.curve.observe(round_.width + round_.others, round_.verify_seconds)
         seconds = round_.draft_seconds + verify_seconds + round_.host_seconds
-        asked = state.model_is_asked or plan.caught_up
+        model_ran = state.model_is_asked or plan.caught_up
         state.progress.observe(round_)
         state.throughput.observe(len(round_.emitted), round_.others, seconds)
-        state.losses.end_round(seconds, self._saved(round_, seconds, aftermath, asked=asked))
+        state.losses.end_round(seconds, self._saved(round_, seconds, aftermath, model_ran=model_ran))
         state.probes.earn(seconds)
-        state.polling.observe(round_, plan.proposed, state.rate, asked=asked)
+        state.polling.observe(round_, plan.proposed, state.rate, model_ran=model_ran)
         self._observe_acceptance(plan.proposed or NO_DRAFT, round_)
         self._observe_draft_seconds(plan, round_.draft_seconds)
 
-    def _saved(self, round_: Round, seconds: float, aftermath: float, *, asked: bool) -> float:
+    def _saved(self, round_: Round, seconds: float, aftermath: float, *, model_ran: bool) -> float:
         """Return the seconds that a round saved against plain decoding; negative when it lost."""
         one = self.state.curve.seconds(1)
         if round_.draft.tokens:
             return len(round_.emitted) * one - seconds - aftermath
         # A plain round loses only the time to look for a draft. Polls of every round must stay cheap: a budget
         # spent on them could not pay for the drafts that they find.
-        return -(round_.draft_seconds if asked else min(round_.draft_seconds, POLL_SHARE * one))
+        return -(round_.draft_seconds if model_ran else min(round_.draft_seconds, POLL_SHARE * one))
 
     def _observe_acceptance(self, proposed: Draft, round_: Round) -> None:
         acceptance, part_reader = self.state.acceptance, self.state.part_reader

@@ -41,10 +41,10 @@ class SuffixPolling:
         """Return whether to poll in this round: at the end of a pause, or after a draft whose first token matched."""
         return self._follows or self._rounds >= self._pause
 
-    def observe(self, round_: Round, proposed: Draft | None, throughput: float, *, asked: bool = False) -> None:
+    def observe(self, round_: Round, proposed: Draft | None, throughput: float, *, model_ran: bool = False) -> None:
         """Count a round, at `throughput` tokens a second, and its draft as proposed; None: no poll.
 
-        A round without drafting does not end a copy. The time of a draft model that was `asked` is not the poll's.
+        A round without drafting does not end a copy. The time of a draft model that ran is not the poll's.
         """
         if proposed is None:
             self._rounds += 1
@@ -54,7 +54,7 @@ class SuffixPolling:
         self.run = self.run + right if unbroken else right // 2
         verified = len(round_.draft.tokens) > 0
         self._in_vain = 0 if verified and right else min(self._in_vain + 1, _MOST_IN_VAIN)
-        if not verified and not asked:
+        if not verified and not model_ran:
             # The cost of a verified draft is part of its gain already.
             self._seconds += (round_.draft_seconds - self._seconds) * (_NEW if self._seconds else 1.0)
         dearness = self._seconds * throughput / POLL_SHARE

@@ -21,7 +21,7 @@ from models.sampling.sampler import Sampler
 WATCH_SECONDS = 0.4
 """Seconds between two reports on an answer that is watched."""
 Events = Generator[Reading | Pass | Round]
-"""What a session yields for an answer."""
+"""Events of a session for an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class AnswerRun:
         self._next_report = self._clock() if self._start.question.watch else inf
         try:
             with closing(events):
-                yield from self._told(events)
+                yield from self._messages_of(events)
         except Cancelled:
             self._finish = Finish.CANCELLED
 
@@ -87,12 +87,12 @@ class AnswerRun:
         stats, drafter = session.stats.snapshot(), session.drafter.name
         yield Ended(rest, answer, self._finish, stats, drafter, rule, explanation, left_out)
 
-    def _told(self, events: Events) -> Iterator[Message | Pass]:
+    def _messages_of(self, events: Events) -> Iterator[Message | Pass]:
         for event in events:
             if isinstance(event, Pass):
                 yield event
                 continue
-            yield event if isinstance(event, Reading) else self._said(event)
+            yield event if isinstance(event, Reading) else self._round_message(event)
             if isinstance(event, Round) and self._is_cut_short(event):
                 return
             if self._next_report < inf and (now := self._clock()) >= self._next_report:
@@ -108,7 +108,7 @@ class AnswerRun:
         self._finish = early or self._finish
         return early is not None
 
-    def _said(self, round_: Round) -> Said:
+    def _round_message(self, round_: Round) -> Said:
         self._history.observe(round_)
         text, vocab = self._start.ending.text, self._session.target.vocab
         opening = b"" if self._pieces else text.opening.encode()

@@ -73,8 +73,8 @@ def _walk(session: Session, round_: Round, number: int, sampler: Sampler, exact_
         logits = target.decode([*pending, *draft.checked], rows=draft.size + 1, parents=draft.parents)
         walk = retell(Rows(logits, draft, sampler, session.tokens[:prefix]), target.vocab, number, round_.emitted)
     finally:
-        said = min(prefix, target.length)
-        target.rewind(said if target.can_rewind(said) else 0)
+        kept = min(prefix, target.length)
+        target.rewind(kept if target.can_rewind(kept) else 0)
     _read(session, held, exact_width)
     return Walked(walk) if walk.verdict == round_.verdict else Walked(None, _OTHERWISE)
 

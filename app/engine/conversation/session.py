@@ -83,10 +83,10 @@ class Session:
     def _reading(self, prompt: Sequence[int]) -> Iterator[Reading]:
         if len(prompt) > self.target.context_size:
             raise context_full(len(prompt) + 1, self.target.context_size)
-        said, reused = self.tokens, self._rewind_to_common(prompt)
+        previous, reused = self.tokens, self._rewind_to_common(prompt)
         self.stats = Stats(prompt_tokens=len(prompt), reused_tokens=reused)
         yield Reading(reused, len(prompt))
-        self._read_last_sibling(said)
+        self._read_last_sibling(previous)
         yield from self._read()
 
     def _rewind_to_common(self, prompt: Sequence[int]) -> int:
@@ -100,14 +100,15 @@ class Session:
         self.tokens = list(prompt)
         return same
 
-    def _read_last_sibling(self, said: Sequence[int]) -> None:
+    def _read_last_sibling(self, previous: Sequence[int]) -> None:
         """Read the last but one emitted token in a pass of its own, where the cache lacks it.
 
         A sibling accepted just before the end is in no cache. Plain decoding has read it in a pass of its own, and
         reads the rest of the prompt after it: passes that begin elsewhere may round differently.
         """
         place = self.target.length
-        if place == len(said) - 2 and place < len(self.tokens) - 1 and self.tokens[: place + 1] == list(said[:-1]):
+        is_last = place == len(previous) - 2 and place < len(self.tokens) - 1
+        if is_last and self.tokens[: place + 1] == list(previous[:-1]):
             self.target.decode([self.tokens[place]], rows=1)
 
     def _read(self) -> Iterator[Reading]:

@@ -39,7 +39,7 @@ _ROOM_TO_FILL = 512
 
 
 class Fitness(NamedTuple):
-    """How well a question fits a slot; compared field by field in this order, larger is better.
+    """Fit of a question to a slot; compared field by field in this order, larger is better.
 
     First comes a slot that holds much of the prompt, then an unused one, then one with the same purpose: completions
     keep out of the caches of conversations, and conversations out of those of completions.

@@ -21,7 +21,7 @@ class _Stretch:
 
     text: MarkedText
     tokens: list[int]
-    asked: int = 0
+    question_size: int = 0
     """Characters before the answer, which comes after them."""
 
     @property
@@ -38,9 +38,9 @@ class _Stretch:
         if not other.text.startswith(self.text.text, read):
             return False
         places = [(start - read, end - read) for start, end in other.literal if read <= start < read + self.size]
-        asked = [span for span in places if span[0] < self.asked]
-        mine = [span for span in self.text.literal if span[0] < self.asked]
-        return asked == mine and set(places).issuperset(self.text.literal)
+        before = [span for span in places if span[0] < self.question_size]
+        mine = [span for span in self.text.literal if span[0] < self.question_size]
+        return before == mine and set(places).issuperset(self.text.literal)
 
 
 class Transcript:
@@ -59,7 +59,7 @@ class Transcript:
         self._may_be_raw = may_be_raw
         # Each stretch continues those before it: whole texts would take quadratic time in a long conversation.
         self._known: list[_Stretch] = []
-        self._asked = 0, _Stretch(MarkedText(""), [])
+        self._rendered = 0, _Stretch(MarkedText(""), [])
         self.opening = ""
         """Beginning of the answer that the last prompt contains: the mark of thoughts, if the template writes it."""
 
@@ -104,11 +104,11 @@ class Transcript:
         With `special`, control tokens spelled in messages are control tokens; else they are text. Raises
         LocalspecError where the template refuses the messages or an effort.
         """
-        known, asked = self._asked = self._spelled(messages, raw, effort, tools, special)
-        begun = "" if self._used is None else opening(asked.text.text)
-        self.opening = begun if asked.text.ends_with_mark(begun) else ""
+        known, question = self._rendered = self._spelled(messages, raw, effort, tools, special)
+        begun = "" if self._used is None else opening(question.text.text)
+        self.opening = begun if question.text.ends_with_mark(begun) else ""
         del self._known[known:]
-        return self._joined(known, asked) or self._vocab.tokenize(" ")
+        return self._joined(known, question) or self._vocab.tokenize(" ")
 
     def kept(self, question: Question, context_size: int) -> Sequence[Message]:
         """Return the turns of a question that fit; see `app.engine.conversation.truncate_history`."""
@@ -177,9 +177,9 @@ class Transcript:
         tokens = [token for token in emitted if not self._vocab.is_end(token)]
         # After a cut inside a character or at a stop string, tokens and text differ: then the text counts.
         if self._bytes_of(tokens) == answer.encode():
-            known, asked = self._asked
-            said = MarkedText(answer, self._reader.spelled(answer, tokens))
-            self._known[known:] = [_Stretch(asked.text + said, asked.tokens + tokens, asked.size)]
+            known, question = self._rendered
+            reply = MarkedText(answer, self._reader.spelled(answer, tokens))
+            self._known[known:] = [_Stretch(question.text + reply, question.tokens + tokens, question.size)]
 
     def recall(
         self,

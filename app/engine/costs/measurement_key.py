@@ -27,7 +27,7 @@ SETTINGS = (
 
 
 class Quantity(StrEnum):
-    """What was measured. The values begin the keys on disk."""
+    """Measured quantity. The values begin the keys on disk."""
 
     CURVE = "curve"
     """Seconds of passes by their width, with a row of logits for each token."""
@@ -75,7 +75,7 @@ class MeasurementKey:
     quantity: Quantity
     run: ModelRun
     scope: str = ""
-    """How far was measured, as in "32 deep"; "" where the quantity needs no such word."""
+    """Range of the measurement, as in "32 deep"; "" where the quantity needs none."""
 
     @property
     def text(self) -> str:

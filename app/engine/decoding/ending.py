@@ -45,7 +45,7 @@ class Ending:
         self._vocab = vocab
         self._left = budget
         self._is_complete = is_complete
-        self._said: list[int] = []
+        self._emitted: list[int] = []
         self.text = AnswerText(vocab, stops, lines, opening)
 
     def cap(self, limit: int) -> int:
@@ -65,10 +65,10 @@ class Ending:
             return Finish.END
         if self._left is not None:
             self._left -= 1
-        self._said.append(token)
+        self._emitted.append(token)
         if self.text.feed(token):
             return Finish.STOP
-        if self._is_complete is not None and self._is_complete(self._said):
+        if self._is_complete is not None and self._is_complete(self._emitted):
             # A pass for the end token alone would add nothing to the text.
             return Finish.END
         return Finish.LENGTH if self._left == 0 else None

@@ -35,11 +35,11 @@ def state_of(grammar: Grammar | None, vocab: Vocab, prompt_length: int, preface:
 
 
 def allowed_after(
-    grammar: Grammar | None, vocab: Vocab, asked: Sequence[int], said: Sequence[int], preface: Preface
+    grammar: Grammar | None, vocab: Vocab, prompt: Sequence[int], answer: Sequence[int], preface: Preface
 ) -> NDArray[np.bool_] | None:
     """Return a mask by token id of the tokens that may follow a prompt and the beginning of its answer; None: any."""
-    state = state_of(grammar, vocab, len(asked), preface)
-    return None if state is None else state.allowed((*asked, *said))
+    state = state_of(grammar, vocab, len(prompt), preface)
+    return None if state is None else state.allowed((*prompt, *answer))
 
 
 def ending_of(question: Question, vocab: Vocab, opening: str, sampler: Sampler) -> Ending:

@@ -36,7 +36,7 @@ class Likely:
 class TokenLogprobs:
     """Emitted token with the most likely candidates for its place."""
 
-    said: Likely
+    emitted: Likely
     best: tuple[Likely, ...]
 
 

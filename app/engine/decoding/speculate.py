@@ -60,7 +60,7 @@ def speculate(
     k = draft.size
     wanted = Pass(target, [*pending, *draft.checked], k + 1, draft.parents)
     yield wanted
-    asked = clock()
+    verifying = clock()
     rows = wanted.rows()
     assert len(rows) == k + 1, "I2"
     verified = clock()
@@ -81,7 +81,7 @@ def speculate(
         emitted=emitted,
         prefix_length=prefix_length,
         draft_seconds=(drafted - started) + (ended - judged),
-        verify_seconds=verified - asked if wanted.seconds is None else wanted.seconds,
+        verify_seconds=verified - verifying if wanted.seconds is None else wanted.seconds,
         host_seconds=judged - verified,
         finish=finish,
         width=len(pending) + k,

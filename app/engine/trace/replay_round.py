@@ -31,20 +31,20 @@ def retell(rows: Rows, vocab: Vocab, number: int = 1, emitted: Sequence[int] | N
     """Verify a round again and return its trace; `emitted` is the tokens that became text, by default all of them."""
     noise_source = _Watched(rows.sampler.params.seed, len(rows.tokens))
     verdict = verify(rows.logits, rows.draft, rows.sampler, rows.tokens, noise_source)
-    told = _JudgedRound(rows, vocab, noise_source, verdict)
-    said = verdict.emitted(rows.draft) if emitted is None else emitted
+    judged = _JudgedRound(rows, vocab, noise_source, verdict)
+    tokens = verdict.emitted(rows.draft) if emitted is None else emitted
     return Walk(
         number=number,
         rule=rows.sampler.accept,
         temperature=rows.sampler.params.temperature,
         source=rows.draft.source,
-        before=told.words(rows.tokens[-_BEFORE:]),
-        steps=tuple(told.steps()),
-        residuals=tuple(told.residuals()),
-        candidates=told.candidates(),
-        next=told.word(verdict.next_token),
-        kind=told.kind,
-        emitted=told.words(said),
+        before=judged.words(rows.tokens[-_BEFORE:]),
+        steps=tuple(judged.steps()),
+        residuals=tuple(judged.residuals()),
+        candidates=judged.candidates(),
+        next=judged.word(verdict.next_token),
+        kind=judged.kind,
+        emitted=judged.words(tokens),
         verdict=verdict,
     )
 

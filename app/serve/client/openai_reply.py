@@ -70,8 +70,8 @@ def _parts(choice: dict[str, Any]) -> list[str] | None:
         return None
     message = choice["message"]
     thoughts = [message[name] for name in _THOUGHTS if isinstance(message.get(name), str)][:1]
-    said = [message["content"]] if isinstance(message.get("content"), str) else []
-    return [_clean(text) for text in (*thoughts, *said)]
+    texts = [message["content"]] if isinstance(message.get("content"), str) else []
+    return [_clean(text) for text in (*thoughts, *texts)]
 
 
 def _tokens(logprobs: object) -> tuple[ServedToken, ...] | None:

@@ -9,21 +9,21 @@ from app.engine.decoding.logprobs import TokenLogprobs
 from app.engine.decoding.round import Clock
 from app.engine.decoding.stats import Snapshot, Stats
 from app.engine.runtime.async_engine import AnswerMessage
-from app.serve.requests.asked import EngineRequest, Outcome, Piece
+from app.serve.requests.engine_request import EngineRequest, Outcome, Piece
 from app.serve.requests.indent import Margin
 
 
 class AnswerCollector:
     """Collects the messages of one answer; returns the text that can go to the client."""
 
-    def __init__(self, asked: EngineRequest, clock: Clock = time.perf_counter) -> None:
+    def __init__(self, request: EngineRequest, clock: Clock = time.perf_counter) -> None:
         """Start an answer to a request; `clock` returns seconds."""
         self.outcome: Outcome | None = None
         """The end of the answer; None while it runs."""
         self._clock = clock
         self._reads_since = 0.0
-        self._margin = Margin(asked.indent)
-        self._said: list[str] = []
+        self._margin = Margin(request.indent)
+        self._pieces: list[str] = []
         self._places: list[TokenLogprobs] = []
         self._stats = Stats()
 
@@ -45,7 +45,7 @@ class AnswerCollector:
 
     def end(self, rest: str, finish: Finish, stats: Snapshot | None = None) -> None:
         """End the answer with text that was not sent yet."""
-        text, stats = "".join(self._said) + rest, self.stats if stats is None else stats
+        text, stats = "".join(self._pieces) + rest, self.stats if stats is None else stats
         self.outcome = Outcome(rest, text, finish, stats, tuple(self._places))
 
     def _hear_reading(self, message: Reading) -> Piece:
@@ -61,7 +61,7 @@ class AnswerCollector:
     def _hear_text(self, message: Said) -> Piece:
         self._stats.observe(message.round)
         text = self._margin.feed(message.text)
-        self._said.append(text)
+        self._pieces.append(text)
         self._places += message.places
         if self._margin.is_over:
             # The engine would continue with lines that are discarded.

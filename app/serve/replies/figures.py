@@ -7,7 +7,7 @@ from typing import Any
 
 from app import __version__
 from app.engine.decoding.ending import Finish
-from app.serve.requests.asked import Outcome
+from app.serve.requests.engine_request import Outcome
 
 _MILLISECONDS = 1000.0
 _ENDS = {Finish.END: "eos", Finish.STOP: "word"}
@@ -16,7 +16,7 @@ _ENDS = {Finish.END: "eos", Finish.STOP: "word"}
 def timings(outcome: Outcome) -> dict[str, float]:
     """Return times (ms) and counts of an answer under llama.cpp's names."""
     stats = outcome.stats
-    read, said = stats.prompt_tokens - stats.reused_tokens, stats.emitted
+    read, emitted = stats.prompt_tokens - stats.reused_tokens, stats.emitted
     spoken = stats.draft_seconds + stats.verify_seconds + stats.host_seconds + stats.wait_seconds
     return {
         "cache_n": stats.reused_tokens,
@@ -24,8 +24,8 @@ def timings(outcome: Outcome) -> dict[str, float]:
         # The first round reads the prompt's last token and includes its time, so the prompt's speed counts one token
         # less.
         **_speed("prompt", max(0, read - 1), stats.prompt_seconds),
-        "predicted_n": said,
-        **_speed("predicted", said, spoken),
+        "predicted_n": emitted,
+        **_speed("predicted", emitted, spoken),
         "draft_n": stats.drafted,
         "draft_n_accepted": stats.accepted,
     }
@@ -34,12 +34,12 @@ def timings(outcome: Outcome) -> dict[str, float]:
 def usage(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """Return the token counts of one or more answers under OpenAI's names."""
     stats = [outcome.stats for outcome in outcomes]
-    prompt, said = sum(one.prompt_tokens for one in stats), sum(one.emitted for one in stats)
+    prompt, emitted = sum(one.prompt_tokens for one in stats), sum(one.emitted for one in stats)
     accepted, drafted = sum(one.accepted for one in stats), sum(one.drafted for one in stats)
     return {
         "prompt_tokens": prompt,
-        "completion_tokens": said,
-        "total_tokens": prompt + said,
+        "completion_tokens": emitted,
+        "total_tokens": prompt + emitted,
         "prompt_tokens_details": {"cached_tokens": sum(one.reused_tokens for one in stats)},
         "completion_tokens_details": {
             "accepted_prediction_tokens": accepted,

@@ -27,17 +27,17 @@ def read_listed(fields: Fields, name: str) -> int | None:
 
 def chat_logprobs(places: Sequence[TokenLogprobs]) -> dict[str, Any]:
     """Return the member `logprobs` of a chat's choice."""
-    entries = [{**_entry(place.said), "top_logprobs": [_entry(one) for one in place.best]} for place in places]
+    entries = [{**_entry(place.emitted), "top_logprobs": [_entry(one) for one in place.best]} for place in places]
     return {"content": entries, "refusal": None}
 
 
 def text_logprobs(places: Sequence[TokenLogprobs], start: int = 0) -> dict[str, Any]:
     """Return the member `logprobs` of a text's choice; `start` is the character offset of its first token."""
     decode = codecs.getincrementaldecoder("utf-8")(errors="replace").decode
-    offsets = accumulate((len(decode(place.said.data)) for place in places), initial=start)
+    offsets = accumulate((len(decode(place.emitted.data)) for place in places), initial=start)
     return {
-        "tokens": [_text(place.said) for place in places],
-        "token_logprobs": [place.said.logprob for place in places],
+        "tokens": [_text(place.emitted) for place in places],
+        "token_logprobs": [place.emitted.logprob for place in places],
         "top_logprobs": [{_text(one): one.logprob for one in place.best} for place in places],
         "text_offset": list(offsets)[: len(places)],
     }
@@ -45,12 +45,12 @@ def text_logprobs(places: Sequence[TokenLogprobs], start: int = 0) -> dict[str, 
 
 def characters(places: Sequence[TokenLogprobs]) -> int:
     """Return the number of characters in these tokens; an incomplete character at either end counts as one."""
-    return len(b"".join(place.said.data for place in places).decode(errors="replace"))
+    return len(b"".join(place.emitted.data for place in places).decode(errors="replace"))
 
 
 def native_probabilities(places: Sequence[TokenLogprobs]) -> list[dict[str, Any]]:
     """Return the member `completion_probabilities` of llama.cpp's server."""
-    return [{**_native(place.said), "top_logprobs": [_native(one) for one in place.best]} for place in places]
+    return [{**_native(place.emitted), "top_logprobs": [_native(one) for one in place.best]} for place in places]
 
 
 def _entry(one: Likely) -> dict[str, Any]:

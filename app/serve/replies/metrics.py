@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 
 from app.engine.decoding.ending import Finish
 from app.engine.decoding.stats import Snapshot
-from app.serve.requests.asked import Outcome, RequestKind
+from app.serve.requests.engine_request import Outcome, RequestKind
 
 _PROMPTS = (256, 1024, 4096)
 """Lower bounds of the classes of prompt sizes, in tokens."""
@@ -37,7 +37,7 @@ class Metrics:
         )
         self._prompt = self._counter("localspec:prompt_tokens", "Tokens of prompts, cached ones included.", "kind")
         self._cached = self._counter("localspec:prompt_tokens_cached", "Tokens of prompts from the cache.", "kind")
-        self._said = self._counter("localspec:generation_tokens", "Tokens of answers.", "kind")
+        self._emitted = self._counter("localspec:generation_tokens", "Tokens of answers.", "kind")
         self._ended = self._counter("localspec:requests", "Answers, by how they ended.", "kind", "finish")
         self._cancelled = self._counter("localspec:requests_cancelled", "Requests whose client disconnected.", "kind")
         self._refused = self._counter("localspec:requests_refused", "Requests that were refused.", "status")
@@ -92,7 +92,7 @@ class Metrics:
         """Add the tokens of an answer."""
         self._prompt.labels(kind).inc(stats.prompt_tokens)
         self._cached.labels(kind).inc(stats.reused_tokens)
-        self._said.labels(kind).inc(stats.emitted)
+        self._emitted.labels(kind).inc(stats.emitted)
         labels = (kind, prompt_class(stats.prompt_tokens))
         self._drafts.labels(*labels).inc(stats.drafts)
         self._drafted.labels(*labels).inc(stats.drafted)
@@ -126,7 +126,7 @@ class Meter:
         """Whether the request has stopped waiting."""
         self._first: float | None = None
 
-    def heard(self, *, token: bool) -> None:
+    def count(self, *, token: bool) -> None:
         """Note the engine's first message for the request: a token, or reading progress."""
         if not self.has_begun:
             self.has_begun = True

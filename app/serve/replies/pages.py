@@ -14,7 +14,7 @@ from app.serve.requests.body import read_fields
 from app.serve.requests.fields import Fields
 from app.serve.requests.known_fields import Route
 from app.serve.requests.native import sampling_settings
-from app.serve.requests.wishes import understood
+from app.serve.requests.other_engines import understood
 from app.serve.service import Loaded, Service
 
 

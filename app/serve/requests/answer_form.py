@@ -11,12 +11,12 @@ _FORMATS = ("text", "json_object", "json_schema")
 
 def read_form(fields: Fields) -> Grammar | None:
     """Read the form of the answer; None for a free one. Raises Refused."""
-    asked = [name for name in _FIELDS if _is_asked(fields, name)]
-    if len(asked) > 1:
-        fields.refuse(asked[1], f"can't be combined with '{asked[0]}': both set the form of the answer")
-    if not asked:
+    given = [name for name in _FIELDS if _is_given(fields, name)]
+    if len(given) > 1:
+        fields.refuse(given[1], f"can't be combined with '{given[0]}': both set the form of the answer")
+    if not given:
         return None
-    name = asked[0]
+    name = given[0]
     try:
         if name == "grammar":
             return Grammar.of_text(fields.text(name) or "")
@@ -30,16 +30,16 @@ def has_form(fields: Fields) -> bool:
     return any(fields.has(name) for name in _FIELDS)
 
 
-async def form_aside(fields: Fields, service: Service) -> Grammar | None:
+async def parse_form(fields: Fields, service: Service) -> Grammar | None:
     """Read and compile the form of the answer on a thread of its own; raises Refused, LocalspecError."""
     if not has_form(fields):
         return None
-    form = await service.aside.form(lambda: read_form(fields))
+    form = await service.parsing.form(lambda: read_form(fields))
     await service.prepare(form)
     return form
 
 
-def _is_asked(fields: Fields, name: str) -> bool:
+def _is_given(fields: Fields, name: str) -> bool:
     if name != "response_format":
         value = fields.raw(name)
         # The empty schema asks for any JSON.

@@ -9,16 +9,16 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from app.serve.replies.stream import EventStream
-from app.serve.requests.answer_form import form_aside, has_form
-from app.serve.requests.asked import EngineRequest, Outcome, Piece
+from app.serve.requests.answer_form import has_form, parse_form
 from app.serve.requests.body import read_fields
 from app.serve.requests.chat import read_chat
 from app.serve.requests.completions import read_completions
+from app.serve.requests.engine_request import EngineRequest, Outcome, Piece
 from app.serve.requests.fields import Fields
 from app.serve.requests.known_fields import Route
 from app.serve.requests.native import NativeRequest, events_of, read_completion, read_infill
+from app.serve.requests.other_engines import understood
 from app.serve.requests.prompts import read_prefixes, read_prompts
-from app.serve.requests.wishes import understood
 from app.serve.service import Service
 from app.serve.web.disconnect import unless_gone
 
@@ -37,47 +37,47 @@ class Asking:
         """Answer a conversation."""
         fields, service = await self._fields(request, Route.CHAT), self._service
         # Checking many tools takes a tenth of a second, which would stall every other answer.
-        aside = service.aside.form if has_form(fields) or fields.has("tools") else service.aside.text
-        chat = await aside(lambda: read_chat(fields, service))
-        await service.prepare(chat.asked.question.grammar)
+        parse = service.parsing.form if has_form(fields) or fields.has("tools") else service.parsing.text
+        chat = await parse(lambda: read_chat(fields, service))
+        await service.prepare(chat.engine_request.question.grammar)
         if chat.stream:
-            return await self._stream(request, chat.asked, chat.events)
-        return JSONResponse(chat.reply(await self._attend(request, self._service.whole(chat.asked))))
+            return await self._stream(request, chat.engine_request, chat.events)
+        return JSONResponse(chat.reply(await self._attend(request, self._service.whole(chat.engine_request))))
 
     async def completions(self, request: Request) -> Response:
         """Continue texts, or fill gaps in them, as OpenAI's servers do."""
         fields = await self._fields(request, Route.COMPLETIONS)
         read = read_prefixes if fields.text("suffix") else read_prompts
-        prompts, form = await read(fields, self._service), await form_aside(fields, self._service)
+        prompts, form = await read(fields, self._service), await parse_form(fields, self._service)
         wanted = read_completions(fields, self._service, prompts, form)
         if wanted.stream:
-            return await self._stream(request, wanted.asked[0], lambda speech: wanted.events(speech, self._service))
-        return JSONResponse(wanted.reply(await self._attend(request, self._all(wanted.asked))))
+            return await self._stream(request, wanted.requests[0], lambda speech: wanted.events(speech, self._service))
+        return JSONResponse(wanted.reply(await self._attend(request, self._all(wanted.requests))))
 
     async def infill(self, request: Request) -> Response:
         """Fill a gap in a text, as llama.cpp's server does."""
         fields = await self._fields(request, Route.INFILL)
-        form = await form_aside(fields, self._service)
+        form = await parse_form(fields, self._service)
         return await self._native(request, [read_infill(fields, self._service, _client(request), form)])
 
     async def completion(self, request: Request) -> Response:
         """Continue texts, as llama.cpp's server does."""
         fields = await self._fields(request, Route.COMPLETION)
         prompts = await read_prompts(fields, self._service)
-        form = await form_aside(fields, self._service)
+        form = await parse_form(fields, self._service)
         return await self._native(request, read_completion(fields, self._service, prompts, form))
 
     async def _native(self, request: Request, wanted: Sequence[NativeRequest]) -> Response:
-        service, asked = self._service, [one.asked for one in wanted]
+        service, requests = self._service, [one.request for one in wanted]
         if wanted[0].stream:
-            return await self._stream(request, asked[0], lambda speech: events_of(wanted, speech, service))
-        outcomes = await self._attend(request, self._all(asked))
+            return await self._stream(request, requests[0], lambda speech: events_of(wanted, speech, service))
+        outcomes = await self._attend(request, self._all(requests))
         replies = [one.reply(outcome, service.loaded) for one, outcome in zip(wanted, outcomes, strict=True)]
         # A request with one prompt gets one object, not a list.
         return JSONResponse(replies if len(replies) > 1 else replies[0])
 
-    async def _all(self, asked: Sequence[EngineRequest]) -> list[Outcome]:
-        return [await self._service.whole(one, further=place > 0) for place, one in enumerate(asked)]
+    async def _all(self, requests: Sequence[EngineRequest]) -> list[Outcome]:
+        return [await self._service.whole(one, further=place > 0) for place, one in enumerate(requests)]
 
     async def _fields(self, request: Request, route: Route) -> Fields:
         """Read the body; raises Refused, first of all while no model is loaded."""
@@ -88,13 +88,13 @@ class Asking:
         return await unless_gone(work, request.receive, self._service.stop)
 
     async def _stream(
-        self, request: Request, asked: EngineRequest, events: Callable[[Speech], AsyncGenerator[bytes]]
+        self, request: Request, engine_request: EngineRequest, events: Callable[[Speech], AsyncGenerator[bytes]]
     ) -> Response:
         """Return a stream of events, which begins before the engine does if that takes more than a moment.
 
         An error within that moment is still reported by the HTTP status.
         """
-        speech, limits = self._service.speak(asked), self._service.settings.limits
+        speech, limits = self._service.speak(engine_request), self._service.settings.limits
         first = asyncio.ensure_future(anext(speech))
         try:
             await self._attend(request, _until_done(first, limits.moment))

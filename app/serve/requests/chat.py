@@ -13,7 +13,7 @@ from app.serve.replies.logprobs import chat_logprobs, read_chat_listed
 from app.serve.replies.stream import DONE, event
 from app.serve.replies.warnings_list import with_warnings
 from app.serve.requests.answer_form import read_form
-from app.serve.requests.asked import EngineRequest, Outcome, Piece, RequestKind
+from app.serve.requests.engine_request import EngineRequest, Outcome, Piece, RequestKind
 from app.serve.requests.fields import Fields
 from app.serve.requests.openai_fields import read_prediction, refuse_unsupported, wants_usage
 from app.serve.requests.sampling import read_count, read_sampling, read_stops
@@ -29,7 +29,7 @@ from models.text.thoughts import Thoughts
 class ChatRequest:
     """A chat request: a conversation whose next message is to be generated."""
 
-    asked: EngineRequest
+    engine_request: EngineRequest
     stream: bool
     tells_usage: bool
     model: str
@@ -62,30 +62,30 @@ class ChatRequest:
         reader = self._reader()
         async with aclosing(speech):
             begins = True
-            async for said in speech:
+            async for piece in speech:
                 if begins:
                     yield _chunk(base, {"role": "assistant", "content": None if self.offer else ""})
                     begins = False
-                logprobs = self._logprobs(said.places) if isinstance(said, Piece) else None
-                for delta in reader.deltas(said):
+                logprobs = self._logprobs(piece.places) if isinstance(piece, Piece) else None
+                for delta in reader.deltas(piece):
                     # All log probabilities go into the first delta: its tokens hold thoughts and text together.
                     yield _chunk(base, delta, logprobs=logprobs)
                     logprobs = None
                 if logprobs and logprobs["content"]:
                     yield _chunk(base, {"content": ""}, logprobs=logprobs)
-                if not isinstance(said, Outcome):
+                if not isinstance(piece, Outcome):
                     continue
-                last = with_warnings({**base, "timings": timings(said)}, self.warnings)
-                yield _chunk(last, {}, reader.finish_reason(said.finish))
+                last = with_warnings({**base, "timings": timings(piece)}, self.warnings)
+                yield _chunk(last, {}, reader.finish_reason(piece.finish))
                 if self.tells_usage:
-                    yield event({**base, "choices": [], "usage": usage([said])})
+                    yield event({**base, "choices": [], "usage": usage([piece])})
         yield DONE
 
     def _reader(self) -> "_Reader":
         return _Reader(self.offer, divides=self.divides)
 
     def _logprobs(self, places: Sequence[TokenLogprobs]) -> dict[str, Any] | None:
-        return None if self.asked.question.listed is None else chat_logprobs(places)
+        return None if self.engine_request.question.listed is None else chat_logprobs(places)
 
 
 def read_chat(fields: Fields, service: Service) -> ChatRequest:
@@ -108,9 +108,9 @@ def read_chat(fields: Fields, service: Service) -> ChatRequest:
     offer, divides = read_tools(fields, service.loaded.calls, question.grammar), read_divides(fields)
     if offer is not None:
         question = _offering(fields, question, offer, divides=divides)
-    asked = EngineRequest(question, RequestKind.CHAT)
+    engine_request = EngineRequest(question, RequestKind.CHAT)
     stream, tells_usage = fields.flag("stream"), wants_usage(fields)
-    return ChatRequest(asked, stream, tells_usage, service.loaded.name, divides, offer, fields.warnings)
+    return ChatRequest(engine_request, stream, tells_usage, service.loaded.name, divides, offer, fields.warnings)
 
 
 def _offering(fields: Fields, question: Question, offer: Offer, *, divides: bool) -> Question:
@@ -121,7 +121,7 @@ def _offering(fields: Fields, question: Question, offer: Offer, *, divides: bool
 
 
 def _message(thoughts: str, spoken: Spoken) -> dict[str, Any]:
-    content = None if spoken.calls and not spoken.said else spoken.said
+    content = None if spoken.calls and not spoken.text else spoken.text
     message: dict[str, Any] = {"role": "assistant", "content": content}
     if thoughts:
         message["reasoning_content"] = thoughts
@@ -140,21 +140,23 @@ class _Reader:
     def read(self, text: str, *, last: bool) -> tuple[str, Spoken]:
         """Take more text; return its thoughts, then text, then calls."""
         parts = self._thoughts.feed(text, last=last)
-        return parts.thoughts, Spoken(parts.said) if self._calls is None else self._calls.feed(parts.said, last=last)
+        if self._calls is None:
+            return parts.thoughts, Spoken(parts.answer)
+        return parts.thoughts, self._calls.feed(parts.answer, last=last)
 
     def finish_reason(self, finish: Finish) -> str:
         """Return the reason why the answer ended, in OpenAI's terms."""
         reason = finish_reason(finish)
         return "tool_calls" if reason == "stop" and self._calls is not None and self._calls.are_whole else reason
 
-    def deltas(self, said: Piece | Outcome) -> Iterator[dict[str, Any]]:
+    def deltas(self, piece: Piece | Outcome) -> Iterator[dict[str, Any]]:
         """Yield the additions of one piece to each field."""
-        last = isinstance(said, Outcome)
-        thoughts, spoken = self.read(said.rest if isinstance(said, Outcome) else said.text, last=last)
+        last = isinstance(piece, Outcome)
+        thoughts, spoken = self.read(piece.rest if isinstance(piece, Outcome) else piece.text, last=last)
         if thoughts:
             yield {"reasoning_content": thoughts}
-        if spoken.said:
-            yield {"content": spoken.said}
+        if spoken.text:
+            yield {"content": spoken.text}
         if spoken.calls:
             yield {"tool_calls": [{"index": piece.index, **tool_call(piece)} for piece in spoken.calls]}
 

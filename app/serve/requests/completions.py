@@ -11,7 +11,7 @@ from app.serve.replies.figures import finish_reason, head, timings, usage
 from app.serve.replies.logprobs import characters, read_listed, text_logprobs
 from app.serve.replies.stream import DONE, event
 from app.serve.replies.warnings_list import with_warnings
-from app.serve.requests.asked import EngineRequest, Outcome, Piece, RequestKind
+from app.serve.requests.engine_request import EngineRequest, Outcome, Piece, RequestKind
 from app.serve.requests.fields import Fields
 from app.serve.requests.native import require_filling
 from app.serve.requests.openai_fields import read_prediction, refuse_for_chats, refuse_unsupported, wants_usage
@@ -28,7 +28,7 @@ _KIND, _PREFIX = "text_completion", "cmpl"
 class CompletionsRequest:
     """Texts to continue, or gaps to fill, one after the other."""
 
-    asked: Sequence[EngineRequest]
+    requests: Sequence[EngineRequest]
     stream: bool
     tells_usage: bool
     model: str
@@ -51,26 +51,26 @@ class CompletionsRequest:
         if self.tells_usage:
             base["usage"] = None
         outcomes: list[Outcome] = []
-        for place, asked in enumerate(self.asked):
+        for place, request in enumerate(self.requests):
             start = 0
-            async with aclosing(first if place == 0 else service.speak(asked, further=True)) as speech:
-                async for said in speech:
-                    if isinstance(said, Outcome):
-                        outcomes.append(said)
-                        last = {**base, "timings": timings(said)}
-                        if len(outcomes) == len(self.asked):
+            async with aclosing(first if place == 0 else service.speak(request, further=True)) as speech:
+                async for piece in speech:
+                    if isinstance(piece, Outcome):
+                        outcomes.append(piece)
+                        last = {**base, "timings": timings(piece)}
+                        if len(outcomes) == len(self.requests):
                             last = with_warnings(last, self.warnings)
-                        yield event({**last, "choices": [_choice(place, said.rest, finish_reason(said.finish))]})
-                    elif said.text or said.places:
-                        logprobs = self._logprobs(said.places, start)
-                        yield event({**base, "choices": [_choice(place, said.text, None, logprobs)]})
-                        start += characters(said.places)
+                        yield event({**last, "choices": [_choice(place, piece.rest, finish_reason(piece.finish))]})
+                    elif piece.text or piece.places:
+                        logprobs = self._logprobs(piece.places, start)
+                        yield event({**base, "choices": [_choice(place, piece.text, None, logprobs)]})
+                        start += characters(piece.places)
         if self.tells_usage:
             yield event({**base, "choices": [], "usage": usage(outcomes)})
         yield DONE
 
     def _logprobs(self, places: Sequence[TokenLogprobs], start: int = 0) -> dict[str, Any] | None:
-        return None if self.asked[0].question.listed is None else text_logprobs(places, start)
+        return None if self.requests[0].question.listed is None else text_logprobs(places, start)
 
 
 def read_completions(
@@ -84,9 +84,9 @@ def read_completions(
     if suffix:
         require_filling(service)
     base = _question(fields, service.settings.filling if suffix else service.settings.completing, form)
-    asked = [EngineRequest(_on(base, prompt, suffix), RequestKind.COMPLETION) for prompt in prompts]
+    requests = [EngineRequest(_on(base, prompt, suffix), RequestKind.COMPLETION) for prompt in prompts]
     stream, tells_usage = fields.flag("stream"), wants_usage(fields)
-    return CompletionsRequest(asked, stream, tells_usage, service.loaded.name, fields.warnings)
+    return CompletionsRequest(requests, stream, tells_usage, service.loaded.name, fields.warnings)
 
 
 def _question(fields: Fields, base: Question, form: Grammar | None) -> Question:

@@ -21,12 +21,12 @@ class Fields:
         self._members = members
         self._warnings = Warnings() if warnings is None else warnings
         self._prefix = f"{name}." if name else ""
-        self._said: Mapping[str, str] = {}
+        self._client_names: Mapping[str, str] = {}
 
-    def renamed(self, members: Mapping[str, object], said: Mapping[str, str]) -> "Fields":
-        """Return other members of the request; `said` maps new names to the client's names."""
+    def renamed(self, members: Mapping[str, object], client_names: Mapping[str, str]) -> "Fields":
+        """Return other members of the request; `client_names` maps new names to the client's names."""
         fields = type(self)(members, self._prefix.removesuffix("."), self._warnings)
-        fields._said = said
+        fields._client_names = client_names
         return fields
 
     def has(self, name: str) -> bool:
@@ -132,7 +132,7 @@ class Fields:
         raise Refused(400, f"'{field}' {why}.", param=field)
 
     def _path(self, name: str) -> str:
-        return self._prefix + self._said.get(name, name)
+        return self._prefix + self._client_names.get(name, name)
 
     def _as_text(self, value: object, name: str) -> str:
         if not isinstance(value, str):

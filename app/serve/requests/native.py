@@ -13,7 +13,7 @@ from app.serve.replies.figures import stop_type, timings
 from app.serve.replies.logprobs import native_probabilities, read_listed
 from app.serve.replies.stream import event
 from app.serve.replies.warnings_list import with_warnings
-from app.serve.requests.asked import EngineRequest, Outcome, Piece, RequestKind
+from app.serve.requests.engine_request import EngineRequest, Outcome, Piece, RequestKind
 from app.serve.requests.fields import Fields
 from app.serve.requests.openai_fields import refuse_native, refuse_probabilities, refuse_several
 from app.serve.requests.prompts import Prompt
@@ -35,7 +35,7 @@ _LONGEST = 1e9
 class NativeRequest:
     """A request of llama.cpp's own protocol."""
 
-    asked: EngineRequest
+    request: EngineRequest
     stream: bool
     fields: tuple[str, ...] | None
     """Members of the reply that the client requests; None: all."""
@@ -52,13 +52,13 @@ class NativeRequest:
     async def events(self, speech: AsyncGenerator[Piece | Outcome], loaded: Loaded) -> AsyncGenerator[bytes]:
         """Yield the answer in events, the last with all figures."""
         async with aclosing(speech):
-            async for said in speech:
-                if isinstance(said, Outcome):
-                    end = {**self._end(said, loaded), "content": said.rest}
+            async for piece in speech:
+                if isinstance(piece, Outcome):
+                    end = {**self._end(piece, loaded), "content": piece.rest}
                     yield event(with_warnings(_chosen(end, self.fields), self.warnings))
-                elif said.text or said.places:
-                    reply = {"index": self.index, "content": said.text, "tokens": [], "stop": False, "id_slot": -1}
-                    yield event({**reply, **self._probabilities(said.places)})
+                elif piece.text or piece.places:
+                    reply = {"index": self.index, "content": piece.text, "tokens": [], "stop": False, "id_slot": -1}
+                    yield event({**reply, **self._probabilities(piece.places)})
 
     def _end(self, outcome: Outcome, loaded: Loaded) -> dict[str, Any]:
         stats = outcome.stats
@@ -81,17 +81,17 @@ class NativeRequest:
         }
 
     def _probabilities(self, places: Sequence[TokenLogprobs]) -> dict[str, Any]:
-        asked = self.asked.question.listed is not None
-        return {"completion_probabilities": native_probabilities(places)} if asked else {}
+        listed = self.request.question.listed is not None
+        return {"completion_probabilities": native_probabilities(places)} if listed else {}
 
     def _settings(self, loaded: Loaded) -> dict[str, Any]:
-        question = self.asked.question
+        question = self.request.question
         settings = sampling_settings(question)
-        return {"n_ctx": loaded.ready.context_size, **settings, "n_indent": self.asked.indent, "stream": self.stream}
+        return {"n_ctx": loaded.ready.context_size, **settings, "n_indent": self.request.indent, "stream": self.stream}
 
     def _stopping_word(self, outcome: Outcome) -> str:
         """Return the stop text that ended the answer, if only one is possible."""
-        stops = self.asked.question.stops
+        stops = self.request.question.stops
         return stops[0] if stop_type(outcome.finish) == "word" and len(stops) == 1 else ""
 
 
@@ -112,7 +112,7 @@ def read_infill(fields: Fields, service: Service, client: Hashable, form: Gramma
     )
     # Last step: a refused request must not be remembered.
     infill = service.prompt_reuse.infill(client, infill, most) if keeps else infill
-    return replace(wanted, asked=replace(wanted.asked, question=replace(wanted.asked.question, infill=infill)))
+    return replace(wanted, request=replace(wanted.request, question=replace(wanted.request.question, infill=infill)))
 
 
 def read_completion(
@@ -123,8 +123,8 @@ def read_completion(
     base = _question(fields, service.settings.completing, form)
     # 0 means no probabilities there, not the emitted tokens' own.
     base = replace(base, listed=read_listed(fields, "n_probs") or None)
-    asked = [EngineRequest(prompt.to(base), RequestKind.COMPLETION, _indent(fields)) for prompt in prompts]
-    return [replace(_request(fields, one), index=place) for place, one in enumerate(asked)]
+    requests = [EngineRequest(prompt.to(base), RequestKind.COMPLETION, _indent(fields)) for prompt in prompts]
+    return [replace(_request(fields, one), index=place) for place, one in enumerate(requests)]
 
 
 async def events_of(
@@ -132,10 +132,10 @@ async def events_of(
 ) -> AsyncGenerator[bytes]:
     """Yield the answers to several requests in order; the first answer has begun."""
     for place, one in enumerate(requests):
-        speech = first if place == 0 else service.speak(one.asked, further=True)
+        speech = first if place == 0 else service.speak(one.request, further=True)
         async with aclosing(one.events(speech, service.loaded)) as events:
-            async for said in events:
-                yield said
+            async for piece in events:
+                yield piece
 
 
 def require_filling(service: Service) -> None:
@@ -178,10 +178,10 @@ def _question(fields: Fields, base: Question, form: Grammar | None) -> Question:
     )
 
 
-def _request(fields: Fields, asked: EngineRequest) -> NativeRequest:
+def _request(fields: Fields, request: EngineRequest) -> NativeRequest:
     # An empty list requests all members, as in llama.cpp.
     wanted = fields.texts("response_fields", _MOST_FIELDS) or None
-    return NativeRequest(asked, fields.flag("stream"), wanted, warnings=fields.warnings)
+    return NativeRequest(request, fields.flag("stream"), wanted, warnings=fields.warnings)
 
 
 def _chunks(fields: Fields) -> tuple[Chunk, ...]:

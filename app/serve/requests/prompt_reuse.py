@@ -123,30 +123,30 @@ def _slides(alike: _Alike, around: int) -> bool:
     return any(seen.around == around for seen, _ in slid) or len({shift for _, shift in slid}) > 1
 
 
-def _end(asked: _RememberedPlace, alike: _Alike, begun: str, most: int) -> int:
+def _end(wanted: _RememberedPlace, alike: _Alike, begun: str, most: int) -> int:
     """Return the end of the prefix: an earlier place's end if the text up to it is equal and it is not too far up."""
-    window, start = asked.window, asked.start
+    window, start = wanted.window, wanted.start
 
     def fits(end: int, most: int) -> bool:
         # At least half stays before the gap, so that another file with an equal beginning does not match.
         return 2 * (end - start) >= len(window) - start and len((window[end:] + begun).encode()) <= most
 
-    same = [(seen, shift) for seen, shift in alike if seen.around == asked.around]
+    same = [(seen, shift) for seen, shift in alike if seen.around == wanted.around]
     begins = [(seen, shift) for seen, shift in same if seen.start - shift == start]
     ends = [seen.end - shift for seen, shift in begins if window.startswith(seen.window[seen.start : seen.end], start)]
     if kept := [end for end in ends if fits(end, most)]:
         return max(kept)
     # The prefix of a request ahead of time must not become the prefix of the next one: the two differ from here.
-    parting = _parting(*same[0], asked) if same else 0
+    parting = _parting(*same[0], wanted) if same else 0
     return parting if fits(parting, most) else len(window)
 
 
-def _parting(seen: _RememberedPlace, shift: int, asked: _RememberedPlace) -> int:
+def _parting(seen: _RememberedPlace, shift: int, wanted: _RememberedPlace) -> int:
     """Return the offset of the first line that differs from another place's window; 0 if all lines differ."""
-    top = max(asked.start, -shift)
-    one, other = asked.window[top:], seen.window[top + shift :]
+    top = max(wanted.start, -shift)
+    one, other = wanted.window[top:], seen.window[top + shift :]
     common = bisect_left(range(min(len(one), len(other))), 1, key=lambda place: one[: place + 1] != other[: place + 1])
-    return asked.window.rfind("\n", top, top + common) + 1
+    return wanted.window.rfind("\n", top, top + common) + 1
 
 
 def _shift(before: str, after: str) -> int | None:

@@ -38,11 +38,11 @@ def read_effort(fields: Fields, default: Effort, known: Collection[Effort]) -> E
 
     Raises Refused for a value that names no effort.
     """
-    wishes = [*_of_template(fields), *_of_openai(fields), *_of_others(fields)]
-    return wishes[0].of(known) if wishes else nearest_effort(default, known)
+    fields_given = [*_of_template(fields), *_of_openai(fields), *_of_others(fields)]
+    return fields_given[0].of(known) if fields_given else nearest_effort(default, known)
 
 
-class _Wish:
+class _EffortField:
     """A requested effort, with the field that names it."""
 
     def __init__(self, fields: Fields, name: str, value: str | bool) -> None:
@@ -74,21 +74,21 @@ class _Wish:
         elif self._effort is Effort.OFF:
             self._fields.warn(self._name, f"is '{effort}' here: this model can't be kept from thinking")
         else:
-            said = self._value if isinstance(self._value, str) else str(self._effort)
-            self._fields.warn(self._name, f"is '{effort}' here: this model has no '{said}'")
+            wanted = self._value if isinstance(self._value, str) else str(self._effort)
+            self._fields.warn(self._name, f"is '{effort}' here: this model has no '{wanted}'")
 
 
-def _of_template(fields: Fields) -> list[_Wish]:
+def _of_template(fields: Fields) -> list[_EffortField]:
     """Read the variables of chat templates."""
     options = fields.part("chat_template_kwargs") or Fields({})
     for name in options.names():
         if name not in (*SWITCHES, LEVEL):
             refuse(f"chat_template_kwargs.{name}", "chat templates are given the messages, and how much to think")
-    switches = [_Wish(options, name, options.flag(name)) for name in SWITCHES if options.has(name)]
+    switches = [_EffortField(options, name, options.flag(name)) for name in SWITCHES if options.has(name)]
     return [*switches, *_level(options, LEVEL)]
 
 
-def _of_openai(fields: Fields) -> list[_Wish]:
+def _of_openai(fields: Fields) -> list[_EffortField]:
     """Read OpenAI's field, and the object of OpenRouter and OpenAI's newer protocol."""
     options = fields.part("reasoning") or Fields({})
     if options.has("max_tokens"):
@@ -98,36 +98,36 @@ def _of_openai(fields: Fields) -> list[_Wish]:
     return [*_level(fields, LEVEL), *_level(options, "effort"), *_switch(options, "enabled")]
 
 
-def _of_others(fields: Fields) -> list[_Wish]:
+def _of_others(fields: Fields) -> list[_EffortField]:
     """Read `thinking` of Anthropic, DeepSeek and GLM, `think` of Ollama, and separate switches."""
-    wishes = [*_thinking(fields), *_switch(fields, "enable_thinking")]
-    wishes += _switch(fields, "think") if isinstance(fields.raw("think"), bool) else _level(fields, "think")
+    fields_given = [*_thinking(fields), *_switch(fields, "enable_thinking")]
+    fields_given += _switch(fields, "think") if isinstance(fields.raw("think"), bool) else _level(fields, "think")
     for name in _BUDGETS:
         budget = fields.whole(name, -1, _MOST_BUDGET)
         if budget == 0:
-            wishes.append(_Wish(fields, name, value=False))
+            fields_given.append(_EffortField(fields, name, value=False))
         elif budget is not None and budget > 0:
             fields.warn(name, _NO_BUDGET)
-    return wishes
+    return fields_given
 
 
-def _thinking(fields: Fields) -> list[_Wish]:
+def _thinking(fields: Fields) -> list[_EffortField]:
     if isinstance(fields.raw("thinking"), bool):
         return _switch(fields, "thinking")
     options = fields.part("thinking") or Fields({})
     if options.has("budget_tokens"):
         options.warn("budget_tokens", _NO_BUDGET)
     kind = _chosen(options, "type", _KINDS)
-    return [] if kind in (None, Effort.AUTO) else [_Wish(options, "type", kind is Effort.ON)]
+    return [] if kind in (None, Effort.AUTO) else [_EffortField(options, "type", kind is Effort.ON)]
 
 
-def _level(fields: Fields, name: str) -> list[_Wish]:
+def _level(fields: Fields, name: str) -> list[_EffortField]:
     wanted = fields.text(name)
-    return [] if wanted is None else [_Wish(fields, name, wanted)]
+    return [] if wanted is None else [_EffortField(fields, name, wanted)]
 
 
-def _switch(fields: Fields, name: str) -> list[_Wish]:
-    return [_Wish(fields, name, fields.flag(name))] if fields.has(name) else []
+def _switch(fields: Fields, name: str) -> list[_EffortField]:
+    return [_EffortField(fields, name, fields.flag(name))] if fields.has(name) else []
 
 
 def read_divides(fields: Fields) -> bool:

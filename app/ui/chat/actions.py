@@ -84,7 +84,7 @@ def _edit_last(screen: ConversationScreen) -> None:
 def _copy_last(screen: ConversationScreen) -> None:
     answers = [entry for entry in screen.dialogue.record.branch() if entry.role == "assistant"]
     if answers:
-        copy(screen, answers[-1].parts.said, "the last answer")
+        copy(screen, answers[-1].parts.answer, "the last answer")
 
 
 ACTIONS: Mapping[str, Callable[[ConversationScreen], None]] = {

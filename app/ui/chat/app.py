@@ -47,7 +47,7 @@ class ChatApp(App[int]):
         self.request = request
         self.chat: ChatScreen | None = None
         self.failure: LocalspecError | None = None
-        """Why there could be no chat."""
+        """Error that prevented the chat."""
         self.last_words: list[str] = []
         """Notes about saving that came after the screen was closed."""
         self.mailbox = Mailbox(self._wake)

@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from textual.binding import ActiveBinding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.events import Key
-from textual.widgets import Footer, TextArea
+from textual.widgets import TextArea
 
 from app.chat_input.input_text import is_command
 from app.chat_input.keys import KEYS
@@ -22,6 +22,7 @@ from app.ui.chat.link import Link
 from app.ui.chat.mailbox import Mailbox, Pace
 from app.ui.chat.message_handlers import hear
 from app.ui.chat.messages import LoadProgress, Mail, MailCame
+from app.ui.drawing.key_footer import KeyFooter
 from app.ui.panel.panel import SpeculationPanel
 from app.ui.panel.status import StatusLine
 from app.ui.prompt.prompt import Prompt
@@ -51,7 +52,7 @@ class ChatScreen(ConversationScreen):
         with Vertical(id="bottom"):
             yield StatusLine(id="status")
             yield Prompt(id="prompt")
-            yield Footer(id="footer", compact=True, show_command_palette=False)
+            yield KeyFooter(id="footer", compact=True, show_command_palette=False)
 
     @property
     def active_bindings(self) -> dict[str, ActiveBinding]:
@@ -117,20 +118,20 @@ class ChatScreen(ConversationScreen):
         """Handle all waiting messages, and poll again after a pause: each drawing slows decoding."""
         mail = self.mailbox.take()
         for one in mail:
-            await self.heard(one)
+            await self.receive(one)
         if mail:
             self.set_timer(self._pace.rest(decoding=self.flow.running), self.collect)
 
     @survived
-    def heard(self, mail: Mail) -> None:
+    def receive(self, mail: Mail) -> None:
         """Handle one message of the engine."""
         if isinstance(mail, LoadProgress):
             self.flow.loading = (mail.name, mail.fraction)
             self.show_flow()
-        elif mail.said is None:
+        elif mail.message is None:
             self.over(mail.job)
         else:
-            hear(self, mail.said)
+            hear(self, mail.message)
 
     def over(self, job: int) -> None:
         """End a job, and send the message that waited for it."""
@@ -146,7 +147,7 @@ class ChatScreen(ConversationScreen):
             self.note(note)
         if self.waiting is not None and not self.busy and self.ready is not None:
             waiting, self.waiting = self.waiting, None
-            ask(self, waiting.said, waiting.instead_of)
+            ask(self, waiting.message, waiting.instead_of)
 
     @survived
     def action_does(self, name: str) -> None:

@@ -54,8 +54,8 @@ class ChoiceLines:
         return [first, *_indented(rest, _GAP)]
 
     def _known(self, width: int) -> list[Line]:
-        said = [(self.choice.detail, _DIM), (self.choice.reason, _ITALIC)]
-        return [line for text, style in said if text for line in plain_lines(shown(text), width, style)]
+        parts = [(self.choice.detail, _DIM), (self.choice.reason, _ITALIC)]
+        return [line for text, style in parts if text for line in plain_lines(shown(text), width, style)]
 
 
 def shown_name(choice: Choice) -> str:

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.catalog.listing import headers_file
 from app.engine.runtime.load import TOY, TOY_FIM
+from app.shell.paths import headers_file
 from drafters.registry import AUTO, FREE_DRAFTERS, OFF, names_to_offer
 from models.errors import ModelFileError
 from models.gguf.pair import PairFindings, check_files
@@ -26,7 +26,7 @@ class Choice:
     detail: str
     """Known facts, in one line."""
     reason: str = ""
-    """Why it can't be used, or a warning; "": none."""
+    """Reason against its use, or a warning; "": none."""
     usable: bool = True
 
 

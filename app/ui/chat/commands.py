@@ -178,7 +178,7 @@ def _copy(screen: ConversationScreen, argument: str) -> None:
     answers = [entry for entry in screen.dialogue.record.branch() if entry.role == "assistant"]
     back = _count("copy", argument, len(answers))
     if answers:
-        copy(screen, answers[-back].parts.said, "the answer")
+        copy(screen, answers[-back].parts.answer, "the answer")
 
 
 def _thoughts(screen: ConversationScreen, _: str) -> None:

@@ -37,7 +37,7 @@ MESSAGE_SELECTED = "message selected, Esc to type"
 class Waiting:
     """A message that is sent when the model is loaded."""
 
-    said: Expanded
+    message: Expanded
     instead_of: int | None
     """Id of the earlier message that it replaces on a new branch."""
 

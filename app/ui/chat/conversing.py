@@ -14,7 +14,7 @@ from app.ui.chat.clipboard import copied_note, keep_copy
 from app.ui.chat.conversation_screen import ConversationScreen, Waiting
 from app.ui.chat.sessions import SessionScreen
 from app.ui.panel.replay import ReplayScreen
-from app.wording.report import unsaid_note
+from app.wording.report import empty_answer_note
 from models.errors import UsageError
 from models.system.counted import counted
 
@@ -36,19 +36,19 @@ def say(screen: ConversationScreen, text: str, pasted: Sequence[str] = ()) -> No
         screen.prompt.restore()
         return
     try:
-        said = with_files(text, pasted)
+        message = with_files(text, pasted)
     except UsageError:
         screen.prompt.restore()
         raise
     instead_of, screen.editing = screen.editing, None
     if screen.busy or screen.ready is None:
-        screen.waiting = Waiting(said, instead_of)
+        screen.waiting = Waiting(message, instead_of)
         screen.note("The message is sent when the model is loaded.")
         return
-    for file in said.files:
+    for file in message.files:
         amount = f"{counted(file.lines, 'line')}, {counted(file.characters, 'character')}"
         screen.note(f"Sent {file.title}: {amount}.")
-    ask(screen, said, instead_of)
+    ask(screen, message, instead_of)
 
 
 def can_not_say(screen: ConversationScreen) -> bool:
@@ -58,9 +58,9 @@ def can_not_say(screen: ConversationScreen) -> bool:
     return is_held
 
 
-def ask(screen: ConversationScreen, said: Expanded, instead_of: int | None) -> None:
+def ask(screen: ConversationScreen, message: Expanded, instead_of: int | None) -> None:
     """Send a message to the model, as a new one or in place of an earlier one."""
-    start(screen, screen.dialogue.ask(said.text, instead_of, said.typed))
+    start(screen, screen.dialogue.ask(message.text, instead_of, message.typed))
 
 
 def start(screen: ConversationScreen, question: Question) -> None:
@@ -98,7 +98,7 @@ def add_entry(screen: ConversationScreen, entry: Entry) -> None:
     screen.transcript.add_answer(entry.id, entry.text, footer, lengths, marks, divides=divides)
 
 
-def unsaid(screen: ConversationScreen, *, noted: bool = False) -> None:
+def remove_empty_answer(screen: ConversationScreen, *, noted: bool = False) -> None:
     """Take back a message whose answer has no text: its typed text returns to the prompt.
 
     A regenerated message keeps its earlier answer. With `noted` a note says so.
@@ -115,7 +115,7 @@ def unsaid(screen: ConversationScreen, *, noted: bool = False) -> None:
         screen.prompt.put_before(typed.as_typed)
     show_branch(screen)
     if noted:
-        screen.note(unsaid_note(again=typed is None))
+        screen.note(empty_answer_note(again=typed is None))
 
 
 def take_back(screen: ConversationScreen) -> None:
@@ -125,7 +125,7 @@ def take_back(screen: ConversationScreen) -> None:
     """
     waiting, screen.waiting = screen.waiting, None
     if waiting is not None and screen.editing is None:
-        screen.prompt.replace_text("\n".join(filter(None, [waiting.said.typed, screen.prompt.text])))
+        screen.prompt.replace_text("\n".join(filter(None, [waiting.message.typed, screen.prompt.text])))
         screen.editing = waiting.instead_of
 
 

@@ -105,17 +105,17 @@ class EngineLink:
         # Held until the ticket is in its place: a quick job may be over before it is.
         with self._lock:
             job = partial(self._work, number, work)
-            self._open[number] = self._engine.submit(job, partial(self._heard, number))
+            self._open[number] = self._engine.submit(job, partial(self._receive, number))
         return number
 
     def _work(self, number: int, work: Work, worker: Worker) -> Steps:
         return work(worker, partial(self._progressed, number))
 
-    def _heard(self, number: int, said: engine.Message | None) -> None:
-        if said is None:
+    def _receive(self, number: int, message: engine.Message | None) -> None:
+        if message is None:
             with self._lock:
                 del self._open[number]
-        self._post(Heard(number, said))
+        self._post(Heard(number, message))
 
     def _progressed(self, number: int, name: str, fraction: float | None) -> None:
         self._post(LoadProgress(number, name, fraction))

@@ -12,7 +12,7 @@ from app.engine.decoding.origins import origins
 from app.flags.request import Request
 from app.history.recorder import source_of, start_recorder
 from app.ui.chat.conversation_screen import ConversationScreen
-from app.ui.chat.conversing import add_entry, bring_unanswered, take_back, unsaid
+from app.ui.chat.conversing import add_entry, bring_unanswered, remove_empty_answer, take_back
 from app.wording.explanation import explanation_text
 from app.wording.report import ending_note, summary, unfinished_note
 from app.wording.walk_text import walk_text
@@ -64,11 +64,11 @@ def _on_reading(screen: ConversationScreen, reading: Reading) -> None:
     screen.show_flow()
 
 
-def _on_said(screen: ConversationScreen, said: Said) -> None:
-    entry = screen.dialogue.hear(said)
-    screen.flow.hear(said, screen.now())
+def _on_round(screen: ConversationScreen, message: Said) -> None:
+    entry = screen.dialogue.hear(message)
+    screen.flow.hear(message, screen.now())
     if entry is not None:
-        screen.transcript.append(entry, said.text, said.lengths, origins(said.round))
+        screen.transcript.append(entry, message.text, message.lengths, origins(message.round))
 
 
 def _on_watched(screen: ConversationScreen, watched: Watched) -> None:
@@ -83,22 +83,22 @@ def _on_ended(screen: ConversationScreen, ended: Ended) -> None:
         return
     if ended.answer:
         screen.transcript.append(entry, ended.text)
-        said = bool(screen.dialogue.record.entries[entry].parts.said)
-        formed = said and screen.dialogue.settings.grammar is not None
+        has_text = bool(screen.dialogue.record.entries[entry].parts.answer)
+        formed = has_text and screen.dialogue.settings.grammar is not None
         notes = [
             ending_note(ended.finish, in_chat=True, formed=formed),
-            None if said else unfinished_note(ended.finish),
+            None if has_text else unfinished_note(ended.finish),
         ]
         screen.transcript.finish(entry, " ".join(filter(None, [*notes, summary(ended)])))
     else:
-        unsaid(screen, noted=True)
+        remove_empty_answer(screen, noted=True)
     screen.show_flow()
 
 
 def _on_failed(screen: ConversationScreen, failed: Failed) -> None:
     if screen.busy == "answering":
         screen.dialogue.record.fail()
-        unsaid(screen)
+        remove_empty_answer(screen)
     if screen.ready is None:
         # Nothing to chat with: the way out is the one of every other command.
         screen.failure = failed.error
@@ -130,10 +130,10 @@ def _greeting(ready: Ready, request: Request) -> str:
 _HANDLERS: Mapping[type, Callable[[ConversationScreen, Any], None]] = {
     Ready: _on_ready,
     Reading: _on_reading,
-    Said: _on_said,
+    Said: _on_round,
     Watched: _on_watched,
     Ended: _on_ended,
     Failed: _on_failed,
     Explained: _on_explained,
-    Walked: lambda screen, said: screen.output(walk_text(said, "utf-8")),
+    Walked: lambda screen, walked: screen.output(walk_text(walked, "utf-8")),
 }

@@ -13,7 +13,7 @@ class Heard:
 
     job: int
     """Its number."""
-    said: engine.Message | None
+    message: engine.Message | None
     """None: the job is over."""
 
 
@@ -23,7 +23,7 @@ class LoadProgress:
 
     job: int
     name: str
-    """What is read."""
+    """Name of the file."""
     fraction: float | None
     """Share of it that is done; None: the name says what is done instead."""
 

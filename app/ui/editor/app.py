@@ -18,7 +18,7 @@ from app.complete.completer import Completer
 from app.complete.settings import CompletionSettings, Limits
 from app.engine.runtime.load import TOY, TOY_FIM, LoadPlan
 from app.flags.request import Request, ScreenSettings
-from app.shell.paths import log_file, state_folder
+from app.shell.paths import log_file, unsaved_folder
 from app.shell.safe_text import shown
 from app.shell.terminal import Terminal
 from app.ui.drawing.turns import keep_turns_short
@@ -123,13 +123,13 @@ def run_editor(request: Request, named: str) -> int:
 def engine_for(request: Request, flow: Flow, changed: Callable[[], object]) -> Engine:
     """Return the engine of a request. It updates a flow and calls `changed` after each update."""
     async_engine = WatchedEngine(request.plan, flow, time.monotonic, changed)
-    asked = request.settings
+    chat = request.settings
     settings = CompletionSettings(
-        sampling=asked.sampling,
-        draft_length=asked.draft_length,
-        adapt=asked.adapt,
-        accept=asked.accept,
-        allow_rounding=asked.allow_rounding,
+        sampling=chat.sampling,
+        draft_length=chat.draft_length,
+        adapt=chat.adapt,
+        accept=chat.accept,
+        allow_rounding=chat.allow_rounding,
     )
     return async_engine, Completer(async_engine, settings)
 
@@ -146,5 +146,5 @@ def _keep_unsaved(unsaved: bytes | None, path: Path) -> str:
     """Write unsaved bytes to another file, and return a note about it; "": nothing was unsaved."""
     if unsaved is None:
         return ""
-    kept = write_aside(state_folder() / "unsaved", path.name, unsaved)
+    kept = write_aside(unsaved_folder(), path.name, unsaved)
     return f"the unsaved changes of {path} are in {kept}" if kept else f"{path} was not saved"

@@ -57,12 +57,12 @@ class CodeArea(TextArea):
     @property
     def limits(self) -> Sequence[str]:
         """Limits on colours and brackets that apply to this text, in words."""
-        said = []
+        warnings = []
         if self.virtual_size.width > COLOURED:
-            said.append(f"Only the first {COLOURED:,} characters of a line are coloured.")
+            warnings.append(f"Only the first {COLOURED:,} characters of a line are coloured.")
         if sum(map(len, self.document.lines)) > BRACKET_REACH:
-            said.append(f"A matching bracket is marked only within {BRACKET_REACH:,} characters.")
-        return said
+            warnings.append(f"A matching bracket is marked only within {BRACKET_REACH:,} characters.")
+        return warnings
 
     def edit(self, edit: Edit) -> EditResult:
         """Change the text."""

@@ -21,7 +21,7 @@ class Listener(Protocol):
     def place(self) -> tuple[CursorPosition, int]:
         """Return the cursor's place and the current moment."""
 
-    def heard(self, text: str, moment: int) -> None:
+    def receive(self, text: str, moment: int) -> None:
         """Take the completion's text so far."""
 
     def completed(self, completion: Completion, moment: int) -> None:
@@ -67,7 +67,7 @@ class Asking:
     async def _ask(self, pause: float, limits: Limits) -> None:
         await asyncio.sleep(pause)
         place, moment = self._listener.place()
-        hear = partial(self._listener.heard, moment=moment)
+        hear = partial(self._listener.receive, moment=moment)
         try:
             completion = await self._completer.complete(place, limits, hear)
         except Exception as error:  # the text on the screen must survive any failure

@@ -22,7 +22,7 @@ _AHEAD = 2_000
 _PATIENCE = 1.0
 """Seconds of work for the colours of a line, of which there are none then."""
 Span = tuple[int, int, _TokenType]
-"""Where a token begins and ends in its line, and what it is."""
+"""First and last column of a token in its line, and its kind."""
 
 
 class Colours:

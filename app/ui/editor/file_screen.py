@@ -70,7 +70,7 @@ class FileScreen(SparingScreen):
         """Whether the user chose to lose unsaved changes."""
         self._notice, self._noticed_at = "", -1
         self._now = now
-        self._asked_at, self._first_line = 0.0, ""
+        self._requested_at, self._first_line = 0.0, ""
         self.asked_for = -1
         """Moment of the last request."""
         self._is_due = False
@@ -109,7 +109,7 @@ class FileScreen(SparingScreen):
 
     @property
     def here(self) -> CursorPosition:
-        """Where the cursor is."""
+        """Position of the cursor."""
         return CursorPosition.among(self.name_for_model, self.area.document.lines, *self.area.cursor_location)
 
     @property
@@ -150,10 +150,10 @@ class FileScreen(SparingScreen):
 
     def place(self) -> tuple[CursorPosition, int]:
         """Return the cursor's place and the moment, and start the time of the first line."""
-        self._asked_at, self._first_line = self._now(), ""
+        self._requested_at, self._first_line = self._now(), ""
         return self.here, self.area.moment
 
-    def heard(self, text: str, moment: int) -> None:
+    def receive(self, text: str, moment: int) -> None:
         """Show what is proposed so far, as soon as it has a line."""
         if "\n" in text.lstrip("\n"):
             self._time_first_line()
@@ -209,4 +209,4 @@ class FileScreen(SparingScreen):
 
     def _time_first_line(self) -> None:
         if not self._first_line:
-            self._first_line = f"first line {seconds_words(self._now() - self._asked_at)}"
+            self._first_line = f"first line {seconds_words(self._now() - self._requested_at)}"

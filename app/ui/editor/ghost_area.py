@@ -255,8 +255,8 @@ class GhostArea(IndentedArea):
         event.prevent_default()
         text = self._keeper.taken_in(released(event.text))
         if (longest := max(map(len, text.split("\n")))) > LONGEST_LINE:
-            said = f"Not pasted: a line has {longest:,} characters; {LONGEST_LINE:,} is the most."
-            self.app.notify(said, severity="warning", markup=False)
+            message = f"Not pasted: a line has {longest:,} characters; {LONGEST_LINE:,} is the most."
+            self.app.notify(message, severity="warning", markup=False)
             return
         self._replace_via_keyboard(text, *self.selection)
 

@@ -8,11 +8,12 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.widgets import Footer, TextArea
+from textual.widgets import TextArea
 
 from app.chat_input.keys import EDIT_KEYS
 from app.complete.settings import Limits
 from app.ui.chat.failures import localspec_error, survived
+from app.ui.drawing.key_footer import KeyFooter
 from app.ui.editor.actions import ACTIONS
 from app.ui.editor.asking import QUICK
 from app.ui.editor.file import TextFile
@@ -53,7 +54,7 @@ class EditScreen(FileScreen):
         with Vertical(id="bottom"):
             yield WantedLine(id="wanted")
             yield StatusLine(id="status")
-            yield Footer(id="footer", compact=True, show_command_palette=False)
+            yield KeyFooter(id="footer", compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
         """Load the models; the person may type meanwhile."""

@@ -26,18 +26,18 @@ class TitleLine(Widget):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         """Begin empty."""
         super().__init__(id=id)
-        self._said = ("", "", "", "")
+        self._parts = ("", "", "", "")
 
     def show(self, name: str, notes: str, model: str, where: str) -> None:
         """Show a file's name, what is to be known of it, the model's name, and where the cursor is."""
-        said = (name, f"  {notes}" * bool(notes), model, f"  {where}")
-        if said != self._said:
-            self._said = said
+        parts = (name, f"  {notes}" * bool(notes), model, f"  {where}")
+        if parts != self._parts:
+            self._parts = parts
             self.refresh()
 
     def render(self) -> Content:
         """Return the line; of a long path the end tells most."""
-        (name, notes, model, where), width = map(shown, self._said), self.content_size.width
+        (name, notes, model, where), width = map(shown, self._parts), self.content_size.width
         room = max(0, width - cell_len(notes) - cell_len(where))
         model = fit(model, max(0, room - min(cell_len(name), _SHORTEST_NAME) - 2))
         room -= cell_len(model) + 2 * bool(model)

@@ -33,14 +33,14 @@ class WatchedEngine(AsyncEngine):
         on_end: Callable[[], None] = lambda: None,
     ) -> AsyncGenerator[AnswerMessage]:
         """Yield the messages of an answer; see `AsyncEngine.answer`."""
-        begun, heard = False, urgency is not Urgency.IDLE
+        begun, watched = False, urgency is not Urgency.IDLE
         try:
-            async with aclosing(super().answer(replace(question, watch=heard), urgency, wait, on_end)) as messages:
+            async with aclosing(super().answer(replace(question, watch=watched), urgency, wait, on_end)) as messages:
                 async for message in messages:
-                    if heard and not begun:
+                    if watched and not begun:
                         self._flow.begin()
                         begun = True
-                    if heard:
+                    if watched:
                         self._hear(message)
                     yield message
         finally:

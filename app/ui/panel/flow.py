@@ -79,9 +79,9 @@ class Flow:
         self.loading: tuple[str, float | None] | None = None
         """File being loaded, and the share done, 0 to 1; see `app.engine.runtime.load.Progress`."""
         self.reading: Reading | None = None
-        """How much of the prompt is read; None: no prompt is being read."""
+        """Progress of the prefill; None: no prompt is being read."""
         self.finish: Finish | None = None
-        """Why the last answer ended."""
+        """Reason for the end of the last answer."""
         self.accept = Accept.COUPLED
         """The rule that the last drafts were judged by."""
         self.model = ""
@@ -190,7 +190,7 @@ class Flow:
 
     @property
     def time_split(self) -> TimeSplit | None:
-        """Where the time of the rounds went; None before the first."""
+        """Shares of the rounds' time; None before the first."""
         stats = self._stats
         if stats.seconds <= 0:
             return None
@@ -209,7 +209,7 @@ class Flow:
 
     @property
     def length_reason(self) -> str:
-        """Why the last draft was as long as it was; "" before the first round."""
+        """Reason for the length of the last draft; "" before the first round."""
         return length_reason(self.explanation, self.last.draft.size) if self.last else ""
 
     @property

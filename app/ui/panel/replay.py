@@ -8,9 +8,9 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import Footer
 
 from app.history.rounds import AnswerRounds
+from app.ui.drawing.key_footer import KeyFooter
 from app.ui.drawing.origin_styles import palette_of
 from app.ui.panel.replay_lines import Look, ReplayPage
 
@@ -90,11 +90,11 @@ class ReplayScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         """Lay out the screen."""
         yield self._view
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeyFooter(compact=True, show_command_palette=False)
 
     def on_resize(self) -> None:
         """Show the keys if there is a line to spare."""
-        self.query_one(Footer).display = self.size.height >= _FOOTER_FROM
+        self.query_one(KeyFooter).display = self.size.height >= _FOOTER_FROM
 
     @property
     def is_playing(self) -> bool:

@@ -67,7 +67,7 @@ class ReplayPage:
         below = [*gap, *self._below(index, width, height, look)]
         room = height - 1 - len(gap) - len(below)
         table = self._proposals(index, width, room, look)
-        text = [*gap, *self._said(index, width, room - len(table), look)]
+        text = [*gap, *self._text_lines(index, width, room - len(table), look)]
         # What is at the bottom stays there from one round to the next.
         space = [Content()] * (height - 1 - len(text) - len(table) - len(below))
         return [self._head(index, width, look), *text, *space, *table, *below][:height]
@@ -83,7 +83,7 @@ class ReplayPage:
         parts = [f"Round {index + 1:,} of {len(self.rounds):,}", proposed, *source]
         return Content.styled(status_text(parts, width, ascii_only=look.ascii_only), "bold")
 
-    def _said(self, index: int, width: int, room: int, look: Look) -> list[Content]:
+    def _text_lines(self, index: int, width: int, room: int, look: Look) -> list[Content]:
         """Return the end of the text so far: what the round emitted is marked."""
         if room <= 0:
             return []
@@ -173,8 +173,8 @@ def _rows(one: AnswerRound, look: Look) -> Iterator[_Row]:
 def _fate(one: AnswerRound, place: int, proposal: bytes, look: Look) -> tuple[str, str, str]:
     quoted = _quoted(proposal, look)
     if place < one.accepted:
-        said = place < len(one.pieces)
-        return (_ACCEPTED, quoted, "accepted") if said else (_UNSEEN, quoted, "unused: the answer had ended")
+        used = place < len(one.pieces)
+        return (_ACCEPTED, quoted, "accepted") if used else (_UNSEEN, quoted, "unused: the answer had ended")
     return (_REJECTED, quoted, "rejected") if place == one.accepted else (_UNSEEN, quoted, "not verified")
 
 

@@ -14,12 +14,12 @@ def status_parts(flow: Flow, mode: str = "") -> list[str]:
     """Return the parts of the line, the most important first; `mode` is how keys are taken now."""
     if flow.loading is not None:
         name, share = flow.loading
-        return [*_said(mode), name if share is None else f"loading {name} {percent(share)}"]
+        return [*_joined(mode), name if share is None else f"loading {name} {percent(share)}"]
     if flow.reading is not None:
-        return [*_said(mode), f"prefill {flow.reading.done:,} of {flow.reading.total:,} tokens"]
+        return [*_joined(mode), f"prefill {flow.reading.done:,} of {flow.reading.total:,} tokens"]
     stopped = "stopped" if flow.finish is Finish.CANCELLED and not flow.running else ""
     rule = "" if flow.accept.exact else f"{flow.accept} rule: approximate"
-    return [*_said(mode, stopped, rule), *_figures(flow)]
+    return [*_joined(mode, stopped, rule), *_figures(flow)]
 
 
 def status_text(parts: list[str], width: int, *, ascii_only: bool = False) -> str:
@@ -73,7 +73,7 @@ class StatusLine(Widget):
 def _figures(flow: Flow) -> list[str]:
     stats = flow.stats
     speed = flow.rate_now if flow.running else stats.tokens_per_second
-    return _said(
+    return _joined(
         f"{flow.speed_up:.2f}x" if flow.speed_up is not None else "",
         f"{rate(speed)} tok/s" if speed is not None else "",
         f"{percent(stats.acceptance_rate)} accepted" if stats.drafted else "",
@@ -84,5 +84,5 @@ def _figures(flow: Flow) -> list[str]:
     )
 
 
-def _said(*parts: str) -> list[str]:
+def _joined(*parts: str) -> list[str]:
     return [part for part in parts if part]

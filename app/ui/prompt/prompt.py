@@ -88,7 +88,7 @@ class Prompt(Widget):
         self._vim = VimKeys(self._area)
         self._quiet = False
         self._closed_for: tuple[int, int] | None = None
-        """Where the completion that the user closed began; it stays closed there."""
+        """Start of the completion that the user closed; it stays closed there."""
         self._sent: tuple[str, Pastes, str] | None = None
         """The last sent text: as shown, its pastes, and in full."""
         self._held = HeldLine(clock)

@@ -25,7 +25,7 @@ class _Code:
 
     piece: Piece
     number: int
-    """Which of the piece's code blocks it is, from 0."""
+    """Index among the piece's code blocks, from 0."""
     row: int
     """Its first row in the piece, at the width that is shown."""
 
@@ -174,7 +174,7 @@ class Browsing(TranscriptView, can_focus=True):
             return
         entry = self._entries[self.selected]
         if self._code is None:
-            self.post_message(self.Copied(entry.said, "message"))
+            self.post_message(self.Copied(entry.body, "message"))
         elif (index := self._code_index(self._code)) < len(codes := entry.code_blocks()):
             self.post_message(self.Copied(codes[index], "code block"))
 

@@ -35,7 +35,7 @@ class Entry:
         self._pieces = list(pieces)
 
     @property
-    def said(self) -> str:
+    def body(self) -> str:
         """The text without what was thought before it."""
         return self.text
 
@@ -48,7 +48,7 @@ class Entry:
         return []
 
 
-def said_by_user(key: int, text: str) -> Entry:
+def user_entry(key: int, text: str) -> Entry:
     """Return the entry of a message of the user, as it was typed."""
     return Entry(key, text, list(_plain(key, Sign.USER, text, "user", words=True)))
 
@@ -71,7 +71,7 @@ class Answer(Entry):
         super().__init__(key, "", ())
         self._divided = Thoughts(divides=divides)
         self._thoughts = ThoughtPieces(key, Sign.NONE)
-        self._said = ""
+        self._body = ""
         self._growing: Growing | None = Growing()
         self._fresh = ""
         self._certain = 0
@@ -96,14 +96,14 @@ class Answer(Entry):
         """Set the footer of a complete answer, and parse the whole text again."""
         assert self.key is not None
         self._take(self._divided.feed("", last=True))
-        self._fit(0, blocks_of(shown(self._said)))
+        self._fit(0, blocks_of(shown(self._body)))
         self._growing, self._fresh = None, ""
         self._footer = [Piece(self.key, Sign.NONE, PlainBody(shown(footer), "faint"), above=1)] if footer else []
 
     @property
-    def said(self) -> str:
+    def body(self) -> str:
         """The text without what was thought before it."""
-        return self._said
+        return self._body
 
     def pieces(self, *, raw: bool, thoughts: bool) -> list[Piece]:
         """Return what it is drawn as."""
@@ -111,16 +111,16 @@ class Answer(Entry):
         if raw:
             self._read_raw()
             return [*self._raw, *self._footer]
-        return [*self._thoughts.pieces(whole=thoughts or not self._said), *self._pieces, *self._footer]
+        return [*self._thoughts.pieces(whole=thoughts or not self._body), *self._pieces, *self._footer]
 
     def code_blocks(self) -> list[str]:
         """Return the code in it."""
-        return code_blocks_of(self._said)
+        return code_blocks_of(self._body)
 
     def _take(self, parts: Parts) -> None:
         self._thoughts.append(parts.thoughts)
-        self._said += parts.said
-        self._fresh += parts.said
+        self._body += parts.answer
+        self._fresh += parts.answer
 
     def _read(self) -> None:
         # The second half of a line end may come with the next round.

@@ -125,18 +125,18 @@ def _plain(token: Token) -> Token:
 
 def _spelled_out(children: Sequence[Token]) -> Iterator[Token]:
     """Yield the tokens of a line of text, with the addresses of its links and images as text."""
-    address, said = "", ""
+    address, label = "", ""
     for token in children:
         if token.type == "link_open":
-            address, said = shown(str(token.attrs["href"])), ""
+            address, label = shown(str(token.attrs["href"])), ""
             yield Token("styled", "a", 1)
         elif token.type == "link_close":
             yield Token("styled", "a", -1)
-            yield from _address(address) if said != address.removeprefix("mailto:") else ()
+            yield from _address(address) if label != address.removeprefix("mailto:") else ()
         elif token.type == "image":
             yield Token("text", "", 0, content=shown(f"![{token.content}]({token.attrs['src']})"))
         else:
-            said += token.content
+            label += token.content
             yield _plain(token)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from app.engine.decoding.origins import Origin
 from app.ui.transcript.browsing import Browsing
-from app.ui.transcript.entries import Answer, Entry, NoteKind, note, said_by_user
+from app.ui.transcript.entries import Answer, Entry, NoteKind, note, user_entry
 
 
 class Transcript(Browsing, can_focus=True):
@@ -12,7 +12,7 @@ class Transcript(Browsing, can_focus=True):
 
     def add_user(self, key: int, text: str) -> None:
         """Show what the user says, and go there."""
-        self._add(key, said_by_user(key, text))
+        self._add(key, user_entry(key, text))
         self.follow()
 
     def begin_answer(self, key: int, *, divides: bool = True) -> None:

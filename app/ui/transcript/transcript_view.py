@@ -109,7 +109,7 @@ class TranscriptView(LineView, can_focus=True):
 
     @property
     def column(self) -> Column:
-        """Where each piece is."""
+        """Positions of the pieces."""
         return self._column
 
     @property

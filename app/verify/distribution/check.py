@@ -183,9 +183,9 @@ class DistributionCheck:
         if self._siblings:
             controllers.append(FixedLength(self._plan.draft_length - 2, siblings=1))
         for done, seed in enumerate(seeds, start=1):
-            said = self._say(sampled.place.text, seed, controllers[seed % len(controllers)])
+            outcome = self._say(sampled.place.text, seed, controllers[seed % len(controllers)])
             coupled = self._plan.accept is Accept.COUPLED
-            sampled.counts.add(said, sampled.plain.say(seed, DEPTH) if coupled else None)
+            sampled.counts.add(outcome, sampled.plain.say(seed, DEPTH) if coupled else None)
             if done % _AT_A_TIME == 0:
                 yield done
 

@@ -33,7 +33,7 @@ _ROUNDS = (
 def run_statistics(model: str | None, flags: dict[str, Any]) -> int:
     """Draw, judge and print; return the exit code. Raises LocalspecError, DivergedError for a deviation."""
     request = read_statistics(model, flags)
-    terminal = Terminal(quiet=request.asked.quiet)
+    terminal = Terminal(quiet=request.bench.quiet)
     checked = Checked(request)
     abort = AbortFlag()
     try:
@@ -51,7 +51,7 @@ def run_statistics(model: str | None, flags: dict[str, Any]) -> int:
 
 
 def _check(checked: Checked, abort: AbortFlag, terminal: Terminal) -> None:
-    plan = checked.request.asked.plan
+    plan = checked.request.bench.plan
     loader = Loader(plan, abort, time.perf_counter, terminal.loading)
     models: list[LanguageModel] = []
     try:
@@ -91,7 +91,7 @@ def _draw(
     check = DistributionCheck(KnownCache(target), proposing_model, plan, time.perf_counter)
     line = _Line(terminal)
     try:
-        for progress in check.run(request.asked.prompts):
+        for progress in check.run(request.bench.prompts):
             line.show(progress)
             if abort.is_set:
                 raise Cancelled("Stopped.")
@@ -109,8 +109,8 @@ def _conditions(
     width = loader.exact_width(target)
     if width == 1:
         checked.notes.append(_ROUNDS)
-    asked = checked.request.asked
-    longest = usable_width(width, LONGEST + 1, allow_rounding=asked.allow_rounding) - 1
+    bench = checked.request.bench
+    longest = usable_width(width, LONGEST + 1, allow_rounding=bench.allow_rounding) - 1
     length = min(checked.request.arm.length, longest, target.max_rows - 1)
     return CheckConditions(target.name, target.description, draft.name if draft else None, length)
 
@@ -136,7 +136,7 @@ def _show(checked: Checked, terminal: Terminal) -> None:
         terminal.warn(note)
     if checked.findings is None:
         terminal.warn("Stopped before anything was drawn.")
-    elif checked.request.asked.as_json:
+    elif checked.request.bench.as_json:
         terminal.say_record(record(checked))
     else:
         terminal.say(report(checked))
@@ -155,10 +155,10 @@ class _Line:
             self._terminal.progress(progress.doing)
             return
         done = f"{bar(progress.done, progress.wanted)} {progress.done:,}/{progress.wanted:,}"
-        self._terminal.progress(f"{done}  {progress.doing}{_told(seconds, progress.places_left)}")
+        self._terminal.progress(f"{done}  {progress.doing}{_remaining(seconds, progress.places_left)}")
 
 
-def _told(seconds: float | None, places_left: int) -> str:
+def _remaining(seconds: float | None, places_left: int) -> str:
     places = f", {places_left} more to come" if places_left else ""
     return places if seconds is None else f"{places}  {time_left(seconds)}"
 

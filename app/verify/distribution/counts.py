@@ -100,17 +100,17 @@ class Counts:
     """Counts of emitted tokens at one place."""
 
     samples: int = 0
-    said: Counter[Said] = field(default_factory=Counter)
+    outcomes: Counter[Said] = field(default_factory=Counter)
     guessed: int = 0
     """Answers whose first token was drafted."""
     differing: list[int] = field(default_factory=lambda: [0] * DEPTH)
     """Answers whose first one, two, three tokens differ from plain decoding's with equal seed."""
 
-    def add(self, said: Said, plain: Path | None) -> None:
+    def add(self, outcome: Said, plain: Path | None) -> None:
         """Count an answer; `plain` is plain decoding's path with its seed, if both are compared."""
-        path, how = said
+        path, how = outcome
         self.samples += 1
-        self.said[said] += 1
+        self.outcomes[outcome] += 1
         self.guessed += how[0] is not Branch.PLAIN
         if plain is not None:
             for depth in range(DEPTH):
@@ -119,14 +119,14 @@ class Counts:
     def paths(self, depth: int) -> Counter[Path]:
         """Return the count of each path of the first `depth` tokens."""
         counts: Counter[Path] = Counter()
-        for (path, _), count in self.said.items():
+        for (path, _), count in self.outcomes.items():
             counts[path[:depth]] += count
         return counts
 
     def first(self, *wanted: Branch) -> Counter[int]:
         """Return the count of each first token that came from one of the wanted branches."""
         counts: Counter[int] = Counter()
-        for (path, how), count in self.said.items():
+        for (path, how), count in self.outcomes.items():
             if how[0] in wanted:
                 counts[path[0]] += count
         return counts
@@ -134,7 +134,7 @@ class Counts:
     def bonuses(self, *, after_sibling: bool) -> dict[Path, Counter[int]]:
         """Return, by the path before them, the counts of bonus tokens after a draft or after a sibling."""
         counts: dict[Path, Counter[int]] = {}
-        for (path, how), count in self.said.items():
+        for (path, how), count in self.outcomes.items():
             for place, branch in enumerate(how):
                 beside = place > 0 and how[place - 1] is Branch.SIBLING
                 if branch is Branch.BONUS and beside == after_sibling:

@@ -184,7 +184,7 @@ def _bound(samples: Sequence[Sampled], accept: Accept, depth: int) -> Bound:
 def _branches(samples: Sequence[Sampled]) -> dict[str, int]:
     counts = dict.fromkeys(Branch, 0)
     for sampled in samples:
-        for (_, how), count in sampled.counts.said.items():
+        for (_, how), count in sampled.counts.outcomes.items():
             for branch in how:
                 counts[branch] += count
     return {branch.value: count for branch, count in counts.items()}

@@ -96,16 +96,16 @@ class PlaceFinder:
         return list(self._read_on([*answered, *prompt], answered[len(prompt) :]))
 
     def _read_on(
-        self, start: Sequence[int], said: Sequence[int] | None
+        self, start: Sequence[int], answer: Sequence[int] | None
     ) -> Iterator[tuple[tuple[int, ...], Distribution]]:
-        """Yield each text from `start` on with its next distribution; it goes on as `said`, else by plain decoding."""
+        """Yield each text from `start` on with its next distribution; it follows `answer`, else plain decoding."""
         text = tuple(start)
-        for place in range(_LOOKED_AT if said is None else len(said) + 1):
+        for place in range(_LOOKED_AT if answer is None else len(answer) + 1):
             row = self._cache.plain_row(text, len(start))
             yield text, self._sampler.served(row, text)
-            if said is not None and place == len(said):
+            if answer is not None and place == len(answer):
                 return
-            token = self._sampler.pick(row, text) if said is None else said[place]
+            token = self._sampler.pick(row, text) if answer is None else answer[place]
             if self._vocab.is_end(token):
                 return
             text = (*text, token)

@@ -135,7 +135,7 @@ def record(checked: Checked) -> dict[str, Any]:
         "siblings": findings.siblings,
         "accept": request.accept.value,
         "approximate": not request.accept.exact,
-        "allow_rounding": request.asked.allow_rounding,
+        "allow_rounding": request.bench.allow_rounding,
         "sampling": asdict(request.sampling),
         "samples": request.samples,
         "places": [asdict(place) for place in findings.places],

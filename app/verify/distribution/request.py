@@ -21,7 +21,7 @@ _PLACES = 4
 class StatisticsRequest:
     """Settings of one `verify --statistics` run."""
 
-    asked: BenchRequest
+    bench: BenchRequest
     """Models, prompts and sampling, chosen as for a benchmark."""
     arm: ArmSpec
     """Drafter to check, and its draft length."""
@@ -34,33 +34,33 @@ class StatisticsRequest:
     @property
     def sampling(self) -> SamplingParams:
         """Sampling settings; the seed is that of the first answer."""
-        return self.asked.samplings[0]
+        return self.bench.samplings[0]
 
 
 def read_statistics(model: str | None, flags: dict[str, Any]) -> StatisticsRequest:
     """Read the argument and flags; raises UsageError."""
     drafter = ("model",) if has_draft(model, flags) else ("suffix",)
     chosen = {"temp": flags["temp"] or _TEMPERATURE, "vs": flags.get("vs") or drafter, "plot": None}
-    asked = read_bench(model, {**flags, **chosen})
-    _check_temperature(asked)
-    return StatisticsRequest(asked, _arm(asked), Accept(flags["accept"]), flags["samples"], _PLACES * flags["limit"])
+    bench = read_bench(model, {**flags, **chosen})
+    _check_temperature(bench)
+    return StatisticsRequest(bench, _arm(bench), Accept(flags["accept"]), flags["samples"], _PLACES * flags["limit"])
 
 
-def _check_temperature(asked: BenchRequest) -> None:
-    if any(sampling.greedy for sampling in asked.samplings):
+def _check_temperature(bench: BenchRequest) -> None:
+    if any(sampling.greedy for sampling in bench.samplings):
         raise UsageError(
             "--statistics needs a temperature above 0: at --temp 0 no token is drawn at random.",
             hint="Give a temperature above 0, or leave out --statistics: tokens are then compared one by one.",
         )
-    if len(asked.samplings) > 1:
-        temperatures = ", ".join(f"{sampling.temperature:g}" for sampling in asked.samplings)
+    if len(bench.samplings) > 1:
+        temperatures = ", ".join(f"{sampling.temperature:g}" for sampling in bench.samplings)
         raise UsageError(f"--statistics checks one temperature, and --temp names {temperatures}.", hint="Name one.")
 
 
-def _arm(asked: BenchRequest) -> ArmSpec:
-    arms = [arm for arm in asked.arms if arm.kind != PLAIN]
+def _arm(bench: BenchRequest) -> ArmSpec:
+    arms = [arm for arm in bench.arms if arm.kind != PLAIN]
     if len(arms) != 1 or arms[0].kind == "auto":
-        names = ", ".join(str(arm) for arm in asked.arms)
+        names = ", ".join(str(arm) for arm in bench.arms)
         raise UsageError(
             f"--statistics checks one drafter at a time, and --vs names {names}.",
             hint=f"Name one of {', '.join(FREE_DRAFTERS)}, and with a draft model model.",

@@ -140,14 +140,14 @@ class RowCache(ModelView):
 
     def _texts(self, tokens: Sequence[int], rows: int, parents: Sequence[int]) -> list[tuple[int, ...]]:
         """Return the text that each of the last `rows` tokens ends."""
-        count, first, said = len(tokens), len(tokens) - len(parents), tuple(self._tokens)
+        count, first, held = len(tokens), len(tokens) - len(parents), tuple(self._tokens)
         if not parents:
-            return [(*said, *tokens[:end]) for end in range(count - rows + 1, count + 1)]
+            return [(*held, *tokens[:end]) for end in range(count - rows + 1, count + 1)]
         tree = read_tree(parents, count, self.max_branches)
         ends = range(count - rows + 1, first + tree.chain + 1)
         branches = range(max(tree.chain, len(parents) - rows), len(parents))
         paths = ([tokens[first + step] for step in tree.path(node)] for node in branches)
-        return [*((*said, *tokens[:end]) for end in ends), *((*said, *tokens[:first], *path) for path in paths)]
+        return [*((*held, *tokens[:end]) for end in ends), *((*held, *tokens[:first], *path) for path in paths)]
 
     def _run(
         self, tokens: Sequence[int], rows: int, parents: Sequence[int], texts: Sequence[tuple[int, ...]]

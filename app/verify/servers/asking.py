@@ -27,7 +27,7 @@ class Asker:
         self._max_tokens = max_tokens
         self._seed = seed
         self._wording: dict[bool, int] = {}
-        """Which wording all servers took, for chats (True) and for holes to fill."""
+        """Wording that all servers accepted, for chats (True) and for gaps to fill (False)."""
         self.notes: list[str] = []
 
     def answers(self, prompt: BenchPrompt, messages: Messages) -> tuple[ServedAnswer, ...]:
@@ -45,11 +45,11 @@ class Asker:
         again = [*self._ask(prompt, messages, self._max_tokens), *self._ask(prompt, messages, self._max_tokens)]
         return (*twice, *again)
 
-    def next_token(self, server: int, prompt: BenchPrompt, messages: Messages, said: str) -> ServedToken | None:
-        """Return one server's next token after the beginning `said` of an answer; None where it reports none."""
+    def next_token(self, server: int, prompt: BenchPrompt, messages: Messages, beginning: str) -> ServedToken | None:
+        """Return one server's next token after `beginning`, the start of an answer; None where it reports none."""
         _, question = _wordings(prompt, messages)[self._wording[bool(prompt.turns)]]
-        begun = (*question.messages, ("assistant", said)) if question.messages else ()
-        going_on = replace(question, messages=begun, prompt="" if begun else question.prompt + said)
+        begun = (*question.messages, ("assistant", beginning)) if question.messages else ()
+        going_on = replace(question, messages=begun, prompt="" if begun else question.prompt + beginning)
         try:
             answer = self._clients[server].ask(going_on, max_tokens=1, seed=self._seed)
         except RefusedError:

@@ -30,7 +30,7 @@ _AFTER = 24
 class Side:
     """One answer at the fork."""
 
-    said: str
+    text: str
     ended: bool = False
     gap: float | None = None
     """Gap between the two most likely tokens; None: not known."""
@@ -138,9 +138,9 @@ def compare(first: ServedAnswer, second: ServedAnswer) -> Comparison:
         if first.text != second.text:
             return _by_characters(first, second)
         return Comparison(True, place, _differences(ours[:place], theirs[:place]))
-    said = b"".join(token.data for token in ours[:place]).decode(errors="replace")
+    text = b"".join(token.data for token in ours[:place]).decode(errors="replace")
     sides = (_side(ours, theirs, place), _side(theirs, ours, place))
-    fork = ServedFork(place, len(said), said[-_BEFORE:], sides)
+    fork = ServedFork(place, len(text), text[-_BEFORE:], sides)
     return Comparison(True, place + 1, _differences(ours[:place], theirs[:place]), fork)
 
 
@@ -163,9 +163,9 @@ def same_model(first: ServedModel | None, second: ServedModel | None) -> bool | 
     if first is None or second is None:
         return None
     ours, theirs = dict(first.facts), dict(second.facts)
-    told = ours.keys() & theirs.keys()
-    if told:
-        return all(ours[fact] == theirs[fact] for fact in told)
+    known_facts = ours.keys() & theirs.keys()
+    if known_facts:
+        return all(ours[fact] == theirs[fact] for fact in known_facts)
     return _plain_name(first.id) == _plain_name(second.id)
 
 
@@ -208,17 +208,17 @@ def _side(tokens: Sequence[ServedToken], others: Sequence[ServedToken], place: i
     if place >= len(tokens):
         return Side("", ended=True)
     token = tokens[place]
-    said = token.data.decode(errors="backslashreplace")
+    text = token.data.decode(errors="backslashreplace")
     if token.logprob is None or len(token.best) < 2:
-        return Side(said)
+        return Side(text)
     gap = token.best[0][1] - token.best[1][1]
     rivals = [pair for pair in token.best if pair[0] != token.data]
     known = [
         logprob for data, logprob in rivals if (data == others[place].data if place < len(others) else _ends(data))
     ]
     if known:
-        return Side(said, gap=gap, lead=token.logprob - known[0])
-    return Side(said, gap=gap, lead=token.logprob - rivals[-1][1], at_least=True)
+        return Side(text, gap=gap, lead=token.logprob - known[0])
+    return Side(text, gap=gap, lead=token.logprob - rivals[-1][1], at_least=True)
 
 
 def _ends(data: bytes) -> bool:

@@ -85,7 +85,7 @@ def _converse(findings: AuditFindings, asker: Asker, prompt: BenchPrompt) -> Non
             findings.left_out.append(LeftOut(prompt.id, turn, " ".join((refused.title, refused.cause))))
             return
         messages.append(("assistant", answers[-1].text))
-        findings.asked.append(AuditedQuestion(prompt.id, prompt.class_name, turn, answers))
+        findings.questions.append(AuditedQuestion(prompt.id, prompt.class_name, turn, answers))
 
 
 def _introduce(findings: AuditFindings, clients: Sequence[OpenAIClient]) -> None:
@@ -138,9 +138,9 @@ def _tell(notes: Sequence[str], terminal: Terminal) -> None:
 
 
 def _show(findings: AuditFindings, terminal: Terminal) -> None:
-    if findings.asked and findings.request.as_json:
+    if findings.questions and findings.request.as_json:
         terminal.say_record(record(findings))
-    elif findings.asked:
+    elif findings.questions:
         terminal.say(report(findings))
     elif findings.interrupted:
         terminal.warn("Stopped before any prompt was answered.")

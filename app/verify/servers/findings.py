@@ -59,7 +59,7 @@ class AuditFindings:
     servers: list[Server] = field(default_factory=list)
     logprobs: list[bool | None] = field(default_factory=list)
     """For each server whether it accepts requests for log probabilities; None: none was sent."""
-    asked: list[AuditedQuestion] = field(default_factory=list)
+    questions: list[AuditedQuestion] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     interrupted: bool = False
@@ -68,13 +68,13 @@ class AuditFindings:
 
     def summary(self) -> Summary:
         """Return the figures of all comparisons."""
-        return summarise(self.asked)
+        return summarise(self.questions)
 
     def answers_of(self, server: int) -> list[ServedAnswer]:
         """Return all answers of a server, by its number from 0."""
         if len(self.request.addresses) == 1:
-            return [answer for one in self.asked for answer in one.answers]
-        return [one.answers[server] for one in self.asked]
+            return [answer for one in self.questions for answer in one.answers]
+        return [one.answers[server] for one in self.questions]
 
     def check(self) -> None:
         """Raise DivergedError for an unexplained fork, or else the error that ended the audit."""
@@ -83,9 +83,9 @@ class AuditFindings:
             raise _diverged(summary, summary.unexplained[0], servers=len(self.request.addresses))
         if self.failure is not None:
             raise self.failure
-        if not self.asked and not self.interrupted:
+        if not self.questions and not self.interrupted:
             raise LocalspecError("No prompt could be run.", cause=self.left_out[0].reason, hint="Try others (--class).")
-        if self.asked and not summary.tokens + summary.characters:
+        if self.questions and not summary.tokens + summary.characters:
             raise LocalspecError(
                 "Every answer was empty, so nothing was compared.", hint="Allow more tokens (-n), or try other prompts."
             )
@@ -122,10 +122,10 @@ _ALONE = "Ask it with speculation off too: if it repeats itself then, speculatio
 
 
 def _diverged(summary: Summary, found: FoundFork, *, servers: int) -> DivergedError:
-    said = " and ".join("the end" if side.ended else repr(side.said) for side in found.fork.sides)
+    ends = " and ".join("the end" if side.ended else repr(side.text) for side in found.fork.sides)
     gap = f"gap {found.gap}, explained up to {summary.threshold.gap:.3g}"
     return DivergedError(
         verdict(summary, servers=servers),
-        cause=f"{place(found.prompt, found.turn)}, {found.where}: {said}; {gap}.",
+        cause=f"{place(found.prompt, found.turn)}, {found.where}: {ends}; {gap}.",
         hint=_ALIKE if servers == len(_TWO) else _ALONE,
     )

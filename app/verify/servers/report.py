@@ -22,13 +22,13 @@ _REPEATS = ("", "asked again", "asked after another question", "asked once more 
 def report(findings: AuditFindings) -> str:
     """Return a line for each question, details of each fork, and the verdict."""
     summary = findings.summary()
-    lines = [*_head(findings), "", *(_line(one, summary) for one in findings.asked)]
+    lines = [*_head(findings), "", *(_line(one, summary) for one in findings.questions)]
     lines += [f"{place(left.prompt, left.turn):<{_LABEL}} left out: {left.reason}" for left in findings.left_out]
     for found in summary.forks:
         lines += ["", *_fork(found, findings)]
     lines += ["", *_figures(findings, summary), ""]
-    said = textwrap.wrap(verdict(summary, servers=len(findings.request.addresses)), _WIDTH)
-    return "".join(f"{part}\n" for part in (*(part for line in lines for part in _wrapped(line)), *said))
+    last = textwrap.wrap(verdict(summary, servers=len(findings.request.addresses)), _WIDTH)
+    return "".join(f"{part}\n" for part in (*(part for line in lines for part in _wrapped(line)), *last))
 
 
 def record(findings: AuditFindings) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def record(findings: AuditFindings) -> dict[str, Any]:
             "verdict": verdict(summary, servers=len(request.addresses)),
         },
         "forks": [_fork_record(found) for found in summary.forks],
-        "questions": [_question_record(one) for one in findings.asked],
+        "questions": [_question_record(one) for one in findings.questions],
     }  # fmt: skip
 
 
@@ -101,15 +101,15 @@ def _fork(found: FoundFork, findings: AuditFindings) -> Iterator[str]:
     yield f"{place(found.prompt, found.turn)}{when}: {found.kind} at {found.where}, after {found.fork.before!r}"
     names = ("at first", "then") if single else _TWO_ANSWERS
     for name, side in zip(names, found.fork.sides, strict=True):
-        yield f"  {name:<9} {_said(side)}"
+        yield f"  {name:<9} {_side_words(side)}"
 
 
-def _said(side: Side) -> str:
-    said = "ended" if side.ended else f"said {side.said!r}"
+def _side_words(side: Side) -> str:
+    words = "ended" if side.ended else f"said {side.text!r}"
     if side.lead is None or side.gap is None:
-        return f"{said}; gap not known"
+        return f"{words}; gap not known"
     lead = f"{'at least ' if side.at_least else ''}{abs(side.lead):.3g} {'ahead of' if side.lead >= 0 else 'behind'}"
-    return f"{said}, {lead} what the other answer has; the two likeliest are {side.gap:.3g} apart"
+    return f"{words}, {lead} what the other answer has; the two likeliest are {side.gap:.3g} apart"
 
 
 def _figures(findings: AuditFindings, summary: Summary) -> Iterator[str]:

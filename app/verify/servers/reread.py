@@ -41,8 +41,8 @@ def _filled(
         return answer
     read: dict[int, ServedToken] = {}
     for place in _places(tokens, fork):
-        said = b"".join(token.data for token in tokens[:place]).decode(errors="replace")
-        token = asker.next_token(server, prompt, messages, said)
+        begun = b"".join(token.data for token in tokens[:place]).decode(errors="replace")
+        token = asker.next_token(server, prompt, messages, begun)
         if token is None or (place < fork and token.data != tokens[place].data):
             return answer
         read[place] = token

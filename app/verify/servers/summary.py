@@ -86,9 +86,9 @@ def place(prompt: str, turn: int) -> str:
     return f"{prompt} turn {turn + 1}" if turn else prompt
 
 
-def summarise(asked: Sequence[AuditedQuestion]) -> Summary:
+def summarise(questions: Sequence[AuditedQuestion]) -> Summary:
     """Return the figures of all questions asked so far."""
-    comparisons = [comparison for one in asked for comparison in one.comparisons]
+    comparisons = [comparison for one in questions for comparison in one.comparisons]
     limit = threshold(comparisons)
     return Summary(
         answers=len(comparisons),
@@ -97,7 +97,7 @@ def summarise(asked: Sequence[AuditedQuestion]) -> Summary:
         threshold=limit,
         forks=tuple(
             FoundFork(one.prompt, one.turn, number, comparison.fork, limit.kind(comparison.fork))
-            for one in asked
+            for one in questions
             for number, comparison in enumerate(one.comparisons, start=1)
             if comparison.fork is not None
         ),

@@ -101,7 +101,7 @@ class CertificateFindings:
             "At each fork two tokens were nearly tied, and this machine rounds a pass over several tokens differently "
             "from one token at a time."
         )
-        if self.request.asked.allow_rounding or self.conditions.exact_draft == 0:
+        if self.request.bench.allow_rounding or self.conditions.exact_draft == 0:
             return text
         return (
             f"{text} The drafts were within the width that was measured as exact, which it is not at these places. "

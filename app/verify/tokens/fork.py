@@ -109,12 +109,12 @@ def explain(
     if tokens[0] is None or tokens[1] is None:
         return here
     try:
-        spoken = spoken_places(plain.asked, [(one.asked, one.tokens) for one, _ in earlier])
-        may = allowed_after(plain.grammar, target.vocab, plain.asked, plain.tokens[:place], plain.preface)
-        rescorer = Rescorer(target, plain.asked, plain.tokens[:place], plain.tokens[place:], spoken, may)
+        spoken = spoken_places(plain.prompt_tokens, [(one.prompt_tokens, one.tokens) for one, _ in earlier])
+        may = allowed_after(plain.grammar, target.vocab, plain.prompt_tokens, plain.tokens[:place], plain.preface)
+        rescorer = Rescorer(target, plain.prompt_tokens, plain.tokens[:place], plain.tokens[place:], spoken, may)
         widths = {*here.widths, *(width for _, one in earlier for width in one.widths)}
         readings = _readings(rescorer, sorted(widths), used_widths(drafted, place, trees=True))
-        scale = _Scale(params, (*plain.asked, *plain.tokens[:place]))
+        scale = _Scale(params, (*plain.prompt_tokens, *plain.tokens[:place]))
         return _measured(here, rescorer.row(1, 0), readings, scale)
     finally:
         target.rewind(0)

@@ -17,7 +17,7 @@ def record(findings: CertificateFindings) -> dict[str, Any]:
     request, conditions, provenance = findings.request, findings.conditions, findings.provenance
     assert conditions is not None, "answers come after loading"
     assert provenance is not None, "answers come after hashing"
-    asked, counts, widest = request.asked, findings.tallies(), findings.widest_near_tie
+    bench, counts, widest = request.bench, findings.tallies(), findings.widest_near_tie
     return {
         "type": "certificate",
         "schema": SCHEMA,
@@ -29,13 +29,13 @@ def record(findings: CertificateFindings) -> dict[str, Any]:
         "context_size": conditions.context_size,
         "exact_draft": conditions.exact_draft,
         "longest_draft": conditions.longest,
-        "allow_rounding": asked.allow_rounding,
+        "allow_rounding": bench.allow_rounding,
         "strict": request.strict,
         "accept": request.accept.value,
-        "sampling": [asdict(sampling) for sampling in asked.samplings],
-        "predict": asked.max_tokens,
+        "sampling": [asdict(sampling) for sampling in bench.samplings],
+        "predict": bench.max_tokens,
         "prompts": findings.prompts,
-        "arms": [str(arm) for arm in asked.arms],
+        "arms": [str(arm) for arm in bench.arms],
         "tokens_compared": sum(tally.tokens for tally in counts),
         "answers_compared": sum(tally.answers for tally in counts),
         "results": [asdict(tally) for tally in counts],

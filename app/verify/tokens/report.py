@@ -42,7 +42,7 @@ def report(findings: CertificateFindings) -> str:
 
 def _facts(findings: CertificateFindings) -> Iterable[tuple[str, str]]:
     """Yield the conditions of the verdict, by name."""
-    conditions, provenance, asked = findings.conditions, findings.provenance, findings.request.asked
+    conditions, provenance, bench = findings.conditions, findings.provenance, findings.request.bench
     assert conditions is not None, "answers come after loading"
     assert provenance is not None, "answers come after hashing"
     yield from _model("model", provenance.model)
@@ -53,9 +53,9 @@ def _facts(findings: CertificateFindings) -> Iterable[tuple[str, str]]:
     yield "processor", f"{provenance.processor}, {provenance.cores} physical cores"
     yield "settings", _settings(findings, conditions, provenance)
     yield "drafts", _drafts(findings, conditions)
-    yield "sampling", _sampling(asked.samplings)
+    yield "sampling", _sampling(bench.samplings)
     names = ", ".join(findings.prompts)
-    yield "prompts", f"{len(findings.prompts)}, answers of at most {counted(asked.max_tokens, 'token')}: {names}"
+    yield "prompts", f"{len(findings.prompts)}, answers of at most {counted(bench.max_tokens, 'token')}: {names}"
     for class_name, reason, count in _skipped(findings):
         yield "left out", f"{class_name}: {count}, {reason}"
     if findings.interrupted:
@@ -92,7 +92,7 @@ def _drafts(findings: CertificateFindings, conditions: BenchConditions) -> str:
     exact = f"exact on this machine up to {counted(conditions.exact_draft, 'token')}"
     if conditions.exact_draft == 0:
         exact = "no pass over several tokens is exact on this machine"
-    rounding = " (rounding allowed)" if findings.request.asked.allow_rounding else ""
+    rounding = " (rounding allowed)" if findings.request.bench.allow_rounding else ""
     return f"{exact}; at most {conditions.longest}{rounding}; judged by the {findings.request.accept} rule"
 
 

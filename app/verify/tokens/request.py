@@ -18,7 +18,7 @@ _ARMS_WITH_DRAFT = ("auto,model:3,lookup:2,suffix:5",)
 class VerifyRequest:
     """Settings of one `verify` run."""
 
-    asked: BenchRequest
+    bench: BenchRequest
     """Models, arms, prompts and sampling, chosen as for a benchmark."""
     accept: Accept
     strict: bool
@@ -28,20 +28,20 @@ def read_verify(model: str | None, flags: dict[str, Any]) -> VerifyRequest:
     """Read the argument and flags of `verify`; raises UsageError."""
     arms = _ARMS_WITH_DRAFT if has_draft(model, flags) else _ARMS
     chosen = {"temp": flags["temp"] or _TEMPERATURES, "vs": flags["vs"] or arms, "limit": read_limit(flags)}
-    asked = read_bench(model, {**flags, **chosen, "plot": None})
-    if len(asked.arms) == 1:
+    bench = read_bench(model, {**flags, **chosen, "plot": None})
+    if len(bench.arms) == 1:
         raise UsageError("--vs names no arm that drafts: nothing to compare.", hint="Name one, such as lookup:2.")
-    return VerifyRequest(asked, _accept(Accept(flags["accept"]), asked), flags["strict"])
+    return VerifyRequest(bench, _accept(Accept(flags["accept"]), bench), flags["strict"])
 
 
-def _accept(accept: Accept, asked: BenchRequest) -> Accept:
+def _accept(accept: Accept, bench: BenchRequest) -> Accept:
     """Return a rule under which all arms must emit equal tokens; raises UsageError for any other rule."""
     if not accept.exact:
         raise UsageError(
             f"--accept {accept} is approximate: nothing to certify.",
             hint="Leave it out, or name another rule: coupled, residual or block.",
         )
-    warm = [params.temperature for params in asked.samplings if not params.greedy]
+    warm = [params.temperature for params in bench.samplings if not params.greedy]
     if accept is not Accept.COUPLED and warm:
         raise UsageError(
             f"--accept {accept} gives another text at temperature {warm[0]:g}, from the same distribution.",

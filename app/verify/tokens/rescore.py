@@ -11,17 +11,18 @@ _NEVER = -1e9
 
 
 def spoken_places(
-    asked: Sequence[int], earlier: Sequence[tuple[Sequence[int], Sequence[int]]]
+    prompt_tokens: Sequence[int], earlier: Sequence[tuple[Sequence[int], Sequence[int]]]
 ) -> list[tuple[int, int]]:
     """Return the places in a prompt of answers to earlier turns, each given as its prompt and its answer.
 
     Rounds left them in the cache from the prompt's last token on, and without their own last token.
     """
     places = []
-    for prompt, said in earlier:
-        text = [*prompt, *said]
-        first = min(len(prompt), len(asked)) - 1
-        places.append((first, max(first, min(common_prefix(text, asked), len(text) - 1, len(asked) - 1))))
+    for prompt, answer in earlier:
+        text = [*prompt, *answer]
+        first = min(len(prompt), len(prompt_tokens)) - 1
+        behind = min(common_prefix(text, prompt_tokens), len(text) - 1, len(prompt_tokens) - 1)
+        places.append((first, max(first, behind)))
     return places
 
 
@@ -34,8 +35,8 @@ class Rescorer:
     def __init__(
         self,
         target: LanguageModel,
-        asked: Sequence[int],
-        said: Sequence[int],
+        prompt_tokens: Sequence[int],
+        answer: Sequence[int],
         after: Sequence[int],
         spoken: Sequence[tuple[int, int]] = (),
         may: NDArray[np.bool_] | None = None,
@@ -46,12 +47,12 @@ class Rescorer:
         mask by token id of the tokens that a grammar allows after the text.
         """
         self._target = target
-        self._asked = list(asked[:-1])
-        self._said = [asked[-1], *said]
+        self._prompt = list(prompt_tokens[:-1])
+        self._answer = [prompt_tokens[-1], *answer]
         self._after = list(after)
         self._spoken = spoken
         self._may = may
-        self._room = target.context_size - len(asked) - len(said)
+        self._room = target.context_size - len(prompt_tokens) - len(answer)
 
     def row(self, width: int, place: int) -> NDArray[np.float32]:
         """Return the logits after the text, shape (vocabulary,), with all answers read in passes over `width` tokens.
@@ -60,12 +61,12 @@ class Rescorer:
         kernels do not compute all rows of a pass alike. Width and place are limited by text, context and target.
         """
         width = min(width, self._target.max_rows, self._target.batch_size)
-        place = min(place, width - 1, len(self._said) - 1)
-        before = len(self._said) - 1 - place
+        place = min(place, width - 1, len(self._answer) - 1)
+        before = len(self._answer) - 1 - place
         self._read_prompt(width)
-        self._read_wide(self._said[:before], width)
+        self._read_wide(self._answer[:before], width)
         behind = (self._after * width)[: min(width - 1 - place, self._room)]
-        row: NDArray[np.float32] = self._read(self._said[before:] + behind)[place]
+        row: NDArray[np.float32] = self._read(self._answer[before:] + behind)[place]
         return self._vetoed(row)
 
     def branch_row(self, width: int) -> NDArray[np.float32] | None:
@@ -75,11 +76,11 @@ class Rescorer:
         """
         width = min(width, self._target.max_rows, self._target.batch_size)
         chain = (self._after * width)[: max(0, min(width - 2, self._room))]
-        if len(self._said) < 2 or not chain or self._target.max_branches == 0:
+        if len(self._answer) < 2 or not chain or self._target.max_branches == 0:
             return None
         self._read_prompt(width)
-        self._read_wide(self._said[:-2], width)
-        tokens, parents = [self._said[-2], *chain, self._said[-1]], [*range(-1, len(chain) - 1), -1]
+        self._read_wide(self._answer[:-2], width)
+        tokens, parents = [self._answer[-2], *chain, self._answer[-1]], [*range(-1, len(chain) - 1), -1]
         row: NDArray[np.float32] = self._target.decode(tokens, len(tokens), parents)[-1]
         return self._vetoed(row)
 
@@ -96,9 +97,9 @@ class Rescorer:
         """Read all but the last token of the prompt: earlier answers in passes of `width`, the rest as sessions do."""
         self._target.rewind(0)
         done = 0
-        for first, behind in (*self._spoken, (len(self._asked), len(self._asked))):
-            self._read_batches(self._asked[done:first])
-            self._read_wide(self._asked[first:behind], width)
+        for first, behind in (*self._spoken, (len(self._prompt), len(self._prompt))):
+            self._read_batches(self._prompt[done:first])
+            self._read_wide(self._prompt[first:behind], width)
             done = behind
 
     def _read_batches(self, tokens: Sequence[int]) -> None:

@@ -86,7 +86,7 @@ def test_of_another_machines_card_it_is_said_that_the_pair_alone_is_taken(capsys
 
 def test_verify_compares_the_draft_model_of_a_pair() -> None:
     flags = {"vs": (), "temp": (), "classes": (), "limit": 1, "accept": "coupled"}
-    assert "model:3" in map(str, read_verify("pair:mine", defaults(verify, **flags)).asked.arms)
+    assert "model:3" in map(str, read_verify("pair:mine", defaults(verify, **flags)).bench.arms)
     assert read_statistics("pair:mine", defaults(verify, **flags)).arm.kind == "model"
 
 

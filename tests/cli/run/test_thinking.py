@@ -41,12 +41,12 @@ def test_thoughts_are_kept_and_shown_apart(tmp_path: Path, monkeypatch: pytest.M
     (conversation,) = records(localspec_here("history", "export", "--json", home=tmp_path).stdout)
     _, answer = conversation["messages"]
     parts = divided(answer["text"])
-    assert parts.said == first.stdout.removesuffix("\n")
+    assert parts.answer == first.stdout.removesuffix("\n")
     shown = localspec_here("history", "show", home=tmp_path).stdout
-    assert parts.said.strip() in shown
+    assert parts.answer.strip() in shown
     assert " · thought " in shown
     assert parts.thoughts not in shown
-    folded = f"<details><summary>Thoughts</summary>\n\n{parts.thoughts}\n\n</details>\n\n{parts.said.strip()}"
+    folded = f"<details><summary>Thoughts</summary>\n\n{parts.thoughts}\n\n</details>\n\n{parts.answer.strip()}"
     assert folded in localspec_here("history", "export", home=tmp_path).stdout
 
 

@@ -178,5 +178,5 @@ def test_the_time_of_a_draft_model_is_not_that_of_a_look() -> None:
     looks = SuffixPolling()
     for _ in range(200):
         verdict = Verdict(0, -1, is_bonus=True)
-        looks.observe(Round(NO_DRAFT, verdict, (-1,), 10, 0.005, 0.01, 0.0, None, 1), NO_DRAFT, RATE, asked=True)
+        looks.observe(Round(NO_DRAFT, verdict, (-1,), 10, 0.005, 0.01, 0.0, None, 1), NO_DRAFT, RATE, model_ran=True)
     assert all(looked(looks, 50, CHEAP))

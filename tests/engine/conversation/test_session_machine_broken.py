@@ -95,7 +95,7 @@ def transcript_keeps_an_answer_whose_text_says_something_else(patch: pytest.Monk
 
     def keep(self: Transcript, answer: str, emitted: Sequence[int]) -> None:
         tokens = [token for token in emitted if not VOCAB.is_end(token)]
-        known, asked = self._asked
+        known, asked = self._rendered
         self._known[known:] = [replace(asked, text=asked.text + MarkedText(answer), tokens=asked.tokens + tokens)]
 
     patch.setattr(Transcript, "keep", keep)
@@ -111,7 +111,7 @@ def transcript_takes_the_end_token_along(patch: pytest.MonkeyPatch) -> None:
 
     def keep(self: Transcript, answer: str, emitted: Sequence[int]) -> None:
         if b"".join(map(VOCAB.piece, emitted)) == answer.encode():
-            known, asked = self._asked
+            known, asked = self._rendered
             self._known[known:] = [
                 replace(asked, text=asked.text + MarkedText(answer), tokens=[*asked.tokens, *emitted])
             ]

@@ -28,11 +28,11 @@ def test_they_are_the_log_softmax_of_the_targets_rows(tmp_path: Path) -> None:
         row = model.decode(context[-64:], 1)[0] if len(context) <= 64 else _row(model, context)
         wide = row.astype(np.float64)
         logprobs = wide - wide.max() - np.log(np.exp(wide - wide.max()).sum())
-        assert place.said.logprob == pytest.approx(logprobs[place.said.token], abs=1e-5)
+        assert place.emitted.logprob == pytest.approx(logprobs[place.emitted.token], abs=1e-5)
         assert [one.token for one in place.best] == list(np.argsort(-row, kind="stable")[:LISTED])
         assert [one.logprob for one in place.best] == pytest.approx(sorted(logprobs)[: -LISTED - 1 : -1], abs=1e-5)
-        assert place.said.data == model.vocab.piece(place.said.token)
-        context.append(place.said.token)
+        assert place.emitted.data == model.vocab.piece(place.emitted.token)
+        context.append(place.emitted.token)
     assert len(found) == 40
 
 
@@ -53,7 +53,7 @@ def test_drafting_changes_none_of_them(tmp_path: Path, drafter: str, temperature
 def test_there_is_one_for_each_token_whatever_the_rule(tmp_path: Path, rule: Accept) -> None:
     messages = toy_messages(tmp_path, "model:toy", listed=0, temperature=0.9, accept=rule, adapt=False)
     for said in rounds_of(messages):
-        assert [place.said.token for place in said.places] == [token for token in said.round.emitted if token != 31]
+        assert [place.emitted.token for place in said.places] == [token for token in said.round.emitted if token != 31]
 
 
 def test_each_token_has_the_row_that_it_was_judged_by() -> None:

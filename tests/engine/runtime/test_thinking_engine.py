@@ -25,7 +25,7 @@ def test_the_opening_is_the_text_of_the_first_token(tmp_path: Path, drafter: str
     assert "".join(said.text for said in rounds) + ended.text == ended.answer
     assert b"".join(piece for said in rounds for piece in said.pieces).decode() == ended.answer
     assert sum(length for said in rounds for length in said.lengths) == len(ended.answer)
-    assert divided(ended.answer).said
+    assert divided(ended.answer).answer
 
 
 def test_drafting_changes_nothing_of_thoughts_and_answer(tmp_path: Path) -> None:

@@ -347,8 +347,8 @@ def divided(
     told, found = "", list[list[str]]()
     pieces = [text[place : place + size] for place in range(0, len(text), size)]
     for piece, last in [*((piece, False) for piece in pieces), ("", True)]:
-        spoken = calls.feed(thoughts.feed(piece, last=last).said, last=last)
-        told += spoken.said
+        spoken = calls.feed(thoughts.feed(piece, last=last).answer, last=last)
+        told += spoken.answer
         for call in spoken.calls:
             if call.name:
                 assert call.index == len(found)
@@ -413,4 +413,4 @@ def test_an_object_ends_where_it_does(value: str) -> None:
 
 def test_channels_without_tools_are_thoughts_as_before() -> None:
     parts = Thoughts().feed(FAMILIES["gpt-oss"].first, last=True)
-    assert (parts.thoughts, parts.said) == (ARGUMENTS, "")
+    assert (parts.thoughts, parts.answer) == (ARGUMENTS, "")

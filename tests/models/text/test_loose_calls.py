@@ -50,7 +50,7 @@ def divided(text: str, size: int, tools: list[Tool] = TOOLS) -> tuple[str, str, 
     called = [piece for one in spoken for piece in one.calls]
     assert {piece.index for piece in called} <= {0}
     names, arguments = ("".join(getattr(piece, what) for piece in called) for what in ("name", "arguments"))
-    return "".join(one.said for one in spoken), names, arguments, calls.are_whole
+    return "".join(one.text for one in spoken), names, arguments, calls.are_whole
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -83,7 +83,7 @@ def test_any_other_beginning_is_text(text: str) -> None:
 def test_text_is_not_held_back_longer_than_it_may_be_a_call() -> None:
     assert FORM is not None
     calls = Calls(FORM, TOOLS)
-    assert [calls.feed(piece).said for piece in ("```", "py", "thon")] == ["", "```py", "thon"]
+    assert [calls.feed(piece).text for piece in ("```", "py", "thon")] == ["", "```py", "thon"]
 
 
 def test_marks_may_follow_what_begins_otherwise() -> None:

@@ -36,7 +36,7 @@ def test_an_answer_is_divided_alike_in_pieces(answer: str, size: int) -> None:
     thoughts = Thoughts()
     parts = [thoughts.feed(answer[start : start + size]) for start in range(0, len(answer), size)]
     parts.append(thoughts.feed("", last=True))
-    assert Parts("".join(one.thoughts for one in parts), "".join(one.said for one in parts)) == ANSWERS[answer]
+    assert Parts("".join(one.thoughts for one in parts), "".join(one.answer for one in parts)) == ANSWERS[answer]
 
 
 def test_what_can_be_no_mark_is_given_out_at_once() -> None:

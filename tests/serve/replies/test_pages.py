@@ -19,7 +19,7 @@ from app.engine.decoding.round import Round
 from app.engine.runtime.async_engine import AnswerMessage
 from app.serve.replies.answer import AnswerCollector
 from app.serve.replies.metrics import prompt_class
-from app.serve.requests.asked import EngineRequest, Piece, RequestKind
+from app.serve.requests.engine_request import EngineRequest, Piece, RequestKind
 from models.text.prompts import Message as Turn
 from models.toy import ToyVocab
 

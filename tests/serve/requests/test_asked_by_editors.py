@@ -15,7 +15,7 @@ from app.engine.decoding.request import Question
 from app.engine.runtime.async_engine import AnswerMessage, AsyncEngine
 from app.engine.runtime.thread import Urgency
 from app.serve.replies.errors import Refused
-from app.serve.requests.asked import EngineRequest, Outcome, RequestKind
+from app.serve.requests.engine_request import EngineRequest, Outcome, RequestKind
 from models.text.prompts import Message as Turn
 
 INFILL: dict[str, Any] = {"input_prefix": "the cat ", "input_suffix": " mat."}

@@ -290,9 +290,9 @@ def test_thoughts_have_a_field_of_their_own(thinker: Served) -> None:
     parts = divided(whole)
     assert whole.startswith("<think>\n")
     assert parts.thoughts
-    assert parts.said
+    assert parts.answer
     message = thinker.post(PATH, **ASKED, max_tokens=60)["choices"][0]["message"]
-    assert (message["reasoning_content"], message["content"]) == (parts.thoughts, parts.said)
+    assert (message["reasoning_content"], message["content"]) == (parts.thoughts, parts.answer)
 
 
 def test_a_stream_tells_thoughts_before_the_answer(thinker: Served) -> None:

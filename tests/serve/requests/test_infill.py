@@ -18,7 +18,7 @@ from app.engine.decoding.ending import Finish
 from app.engine.decoding.stats import Stats
 from app.engine.runtime import load
 from app.serve.replies.figures import timings
-from app.serve.requests.asked import EngineRequest, Outcome, RequestKind
+from app.serve.requests.engine_request import EngineRequest, Outcome, RequestKind
 from models.text.fim import Infill
 from models.text.prompts import Message as Turn
 from models.toy import ToyModel

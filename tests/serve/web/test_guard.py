@@ -16,7 +16,7 @@ from serving import Served, plan_of, served
 
 from app.engine.decoding.ending import Finish
 from app.serve.replies.errors import Refused
-from app.serve.requests.asked import EngineRequest, RequestKind
+from app.serve.requests.engine_request import EngineRequest, RequestKind
 from app.serve.web.hosts import is_everywhere, is_loopback, name_of
 from models.errors import UsageError
 from models.text.prompts import Message as Turn

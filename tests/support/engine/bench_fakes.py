@@ -79,7 +79,7 @@ def answer(arm: str, prompt: str, rounds: Sequence[tuple[float, int]], **changed
     count = sum(tokens for _, tokens in rounds)
     made = ArmAnswer(
         arm, prompt, "chat", 0, 0.0, 1, tuple(range(count)), "", Finish.LENGTH, 0.5, tuple(rounds),
-        (0.0,) * len(rounds), Stats().snapshot(), asked=(), widths=tuple(tokens for _, tokens in rounds),
+        (0.0,) * len(rounds), Stats().snapshot(), prompt_tokens=(), widths=tuple(tokens for _, tokens in rounds),
         trees=(False,) * len(rounds),
     )  # fmt: skip
     return replace(made, **changed)  # type: ignore[arg-type]
@@ -87,13 +87,13 @@ def answer(arm: str, prompt: str, rounds: Sequence[tuple[float, int]], **changed
 
 def failing_at_the_second_prompt(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> list[str]:
     """Let a run fail in the middle; return the list that the ids of the prompts asked will be in."""
-    turn, asked = Bench._turn, list[str]()
+    turn, prompt_tokens = Bench._turn, list[str]()
 
     def failing(self: Bench, prompt: BenchPrompt, *arguments: Any) -> Any:
-        asked.append(prompt.id)
-        if prompt.id != asked[0]:
+        prompt_tokens.append(prompt.id)
+        if prompt.id != prompt_tokens[0]:
             raise error
         return turn(self, prompt, *arguments)
 
     monkeypatch.setattr(Bench, "_turn", failing)
-    return asked
+    return prompt_tokens

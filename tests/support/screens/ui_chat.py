@@ -49,7 +49,7 @@ class Chat:
 
     @property
     def said(self) -> list[object]:
-        return [message.said for message in self.heard]
+        return [mail.message for mail in self.heard]
 
     @property
     def messages(self) -> list[str]:

@@ -33,7 +33,7 @@ def test_between_the_greeting_and_the_end_of_the_load_a_message_is_asked_as_well
         async with chatting() as chat:
             await chat.ready()
             # What the screen asks for as soon as it is ready, whose end would count as that of the load.
-            await chat.until(lambda: [mail for mail in chat.heard if mail.job == 2 and mail.said is None])
+            await chat.until(lambda: [mail for mail in chat.heard if mail.job == 2 and mail.message is None])
             # The greeting is on the screen, and the message that the load is over is still to come.
             chat.screen.busy = "loading"
             await chat.type("abc")

@@ -26,7 +26,7 @@ def test_thoughts_are_folded_away_and_shown_by_a_command_and_left_out_of_a_copy(
         async with chatting(predict=14, temp=0.0) as chat:
             parts = divided(await asked(chat))
             assert parts.thoughts
-            assert parts.said
+            assert parts.answer
             await chat.until(lambda: HEADING in chat.shown)
             rows = [row.strip() for row in chat.shown.splitlines()]
             assert parts.thoughts not in rows
@@ -36,7 +36,7 @@ def test_thoughts_are_folded_away_and_shown_by_a_command_and_left_out_of_a_copy(
                 chat.app.copy_to_clipboard("")
                 await copying
                 await chat.until(lambda: chat.app.clipboard)
-                assert chat.app.clipboard == parts.said
+                assert chat.app.clipboard == parts.answer
 
     drive(steps())
 
@@ -46,7 +46,7 @@ def test_an_answer_that_is_all_thoughts_says_so_and_shows_them() -> None:
         async with chatting(predict=4, temp=0.0) as chat:
             parts = divided(await asked(chat))
             assert parts.thoughts
-            assert not parts.said
+            assert not parts.answer
             await chat.until(lambda: "ends within the model's thoughts" in chat.shown)
             assert parts.thoughts in chat.shown
 
@@ -86,7 +86,7 @@ def test_a_setting_leaves_them_out_of_the_next_answer() -> None:
             await chat.type("/set think off")
             await chat.until(lambda: "think is off." in chat.notes)
             answer = await chat.ask("the sea the sea")
-            assert divided(answer).said == answer
+            assert divided(answer).answer == answer
             assert HEADING not in chat.shown
 
     drive(steps())

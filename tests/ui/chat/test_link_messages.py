@@ -84,6 +84,6 @@ def test_of_a_load_only_the_latest_progress_is_handled_and_messages_keep_their_o
             chat.link.progress("big.gguf", 1.0)
             await chat.hear(READY)
             await chat.until(lambda: "loading" not in chat.shown)
-            assert [mail.said for mail in handled if isinstance(mail, Heard)] == [READY, None]
+            assert [mail.message for mail in handled if isinstance(mail, Heard)] == [READY, None]
 
     drive(steps())

@@ -61,7 +61,7 @@ class Writer:
     def place(self) -> tuple[CursorPosition, int]:
         return CursorPosition("a", self.text, 0, len(self.text)), len(self.text)
 
-    def heard(self, text: str, moment: int) -> None:
+    def receive(self, text: str, moment: int) -> None:
         self.said.append((text, moment))
 
     def completed(self, completion: Completion, moment: int) -> None:

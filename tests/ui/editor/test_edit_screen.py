@@ -162,7 +162,7 @@ def test_an_answer_to_an_older_text_is_called_off_and_never_shown(path: Path, mo
 
         return telling
 
-    for name in ("heard", "completed"):
+    for name in ("receive", "completed"):
         monkeypatch.setattr(EditScreen, name, noted(getattr(EditScreen, name)))
 
     async def steps() -> None:

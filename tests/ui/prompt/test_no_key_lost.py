@@ -33,7 +33,7 @@ def letters(text: str) -> Counter[str]:
 def found(chat: Chat) -> Counter[str]:
     """Return the letters in the prompt, and in what was sent."""
     entries = chat.screen.dialogue.record.entries.values()
-    waiting = chat.screen.waiting.said.typed if chat.screen.waiting else ""
+    waiting = chat.screen.waiting.message.typed if chat.screen.waiting else ""
     sent = [entry.as_typed for entry in entries if entry.role == "user"]
     return letters(chat.screen.prompt.full_text + waiting + "".join(sent))
 

@@ -110,7 +110,7 @@ def test_a_finished_answer_has_the_pieces_of_a_whole_one(
     whole.append("".join(parts), (), ())
     whole.finish("")
     assert growing.text == whole.text == "".join(parts)
-    assert growing.said == whole.said == divided(whole.text).said
+    assert growing.body == whole.body == divided(whole.text).answer
     for form, wanted in product((False, True), repeat=2):
         mine, other = growing.pieces(raw=form, thoughts=wanted), whole.pieces(raw=form, thoughts=wanted)
         assert [piece.above for piece in mine] == [piece.above for piece in other]

@@ -44,47 +44,47 @@ class _Reading:
     def __init__(self, fields: Fields, route: Route) -> None:
         self._fields, self._route = fields, route
         self._members: dict[str, object] = {}
-        self._said: dict[str, str] = {}
+        self._client_names: dict[str, str] = {}
         """The client's names of members that have another name here."""
         self._later: list[tuple[str, object, str]] = []
         """Members that yield to those with the name used here, in any order."""
         self._refused = {**REFUSED, **REFUSED_HERE[route]}
 
-    def take(self, name: str, value: object, said: str) -> None:
-        """Take a member; `said` is its full path. Raises Refused."""
+    def take(self, name: str, value: object, full_name: str) -> None:
+        """Take a member; `full_name` is its full path. Raises Refused."""
         if name in REFUSED_HERE[self._route] or (name in REFUSED and name not in FORMS):
-            self._check(name, value, said)
-        elif name in READ[self._route] and name == said:
+            self._check(name, value, full_name)
+        elif name in READ[self._route] and name == full_name:
             self._take_own(name, value)
         elif name in GROUPS:
-            for inner, one in self._part(said, value).items():
+            for inner, one in self._part(full_name, value).items():
                 if one is not None:
-                    self.take(inner, one, f"{said}.{inner}")
+                    self.take(inner, one, f"{full_name}.{inner}")
         elif name in OTHER_NAMES or name in FORMS or name == "do_sample" or name in READ[self._route]:
-            self._later.append((name, value, said))
+            self._later.append((name, value, full_name))
         elif name in NOTED:
-            self._fields.warn(said, NOTED[name])
+            self._fields.warn(full_name, NOTED[name])
         elif name.partition(".")[0] not in IGNORED:
             elsewhere = any(name in names for names in READ.values())
             why = "has no effect on this path" if elsewhere else "is not known to this server, and has no effect"
-            self._fields.warn(_shown(said), why)
+            self._fields.warn(_shown(full_name), why)
 
     def result(self) -> Fields:
         """Return all members taken; raises Refused."""
-        for name, value, said in self._later:
+        for name, value, full_name in self._later:
             if name == "do_sample":
                 if value is False:
-                    self._put("temperature", 0, said)
+                    self._put("temperature", 0, full_name)
             elif name in FORMS:
-                self._take_form(name, value, said)
+                self._take_form(name, value, full_name)
             else:
                 other = OTHER_NAMES.get(name, name)
                 if other not in READ[self._route]:
-                    self._fields.warn(said, "has no effect on this path")
+                    self._fields.warn(full_name, "has no effect on this path")
                     continue
                 value = _NO_RANGE.get(name, {}).get(value, value) if isinstance(value, int) else value
-                self._put(other, value, said)
-        fields = self._fields.renamed(self._members, self._said)
+                self._put(other, value, full_name)
+        fields = self._fields.renamed(self._members, self._client_names)
         if self._route is Route.CHAT:
             _check_continuing(fields)
         return fields
@@ -95,44 +95,44 @@ class _Reading:
         else:
             self._members[name] = value
 
-    def _check(self, name: str, value: object, said: str) -> None:
+    def _check(self, name: str, value: object, full_name: str) -> None:
         if value not in self._refused[name].neutral:
-            refuse(said, self._refused[name].why)
+            refuse(full_name, self._refused[name].why)
 
-    def _put(self, name: str, value: object, said: str) -> None:
+    def _put(self, name: str, value: object, full_name: str) -> None:
         """Set a member under another name, unless it is already present."""
         if name in self._members:
             if self._members[name] != value:
-                self._fields.warn(said, f"has no effect beside '{self._said.get(name, name)}'")
+                self._fields.warn(full_name, f"has no effect beside '{self._client_names.get(name, name)}'")
         else:
-            self._members[name], self._said[name] = value, said
+            self._members[name], self._client_names[name] = value, full_name
 
-    def _form(self, name: str, value: object, said: str) -> None:
+    def _form(self, name: str, value: object, full_name: str) -> None:
         """Set the form of the answer; raises Refused if another form is set."""
         for there in _MADE:
             if self._members.get(there) not in (None, "") and self._members[there] != value:
-                other = self._said.get(there, there)
-                self._fields.refuse(said, f"can't be combined with '{other}': both set the form of the answer")
-        self._members[name], self._said[name] = value, said
+                other = self._client_names.get(there, there)
+                self._fields.refuse(full_name, f"can't be combined with '{other}': both set the form of the answer")
+        self._members[name], self._client_names[name] = value, full_name
 
-    def _take_form(self, name: str, value: object, said: str) -> None:
+    def _take_form(self, name: str, value: object, full_name: str) -> None:
         if name == "structured_outputs":
-            self._take_structured(self._part(said, value), said)
+            self._take_structured(self._part(full_name, value), full_name)
         elif name == "format":
             if value == "json":
-                self._form("json_schema", ANY_JSON, said)
+                self._form("json_schema", ANY_JSON, full_name)
             elif isinstance(value, dict):
-                self._form("json_schema", value, said)
+                self._form("json_schema", value, full_name)
             elif value != "":
-                self._fields.refuse(said, "must be 'json' or a JSON schema")
+                self._fields.refuse(full_name, "must be 'json' or a JSON schema")
         elif value not in ("", []):
             make: Callable[[Fields, object, str], str] = _choice if name == "guided_choice" else _regex
-            self._form("grammar", make(self._fields, value, said), said)
+            self._form("grammar", make(self._fields, value, full_name), full_name)
 
-    def _take_structured(self, part: Mapping[str, object], said: str) -> None:
+    def _take_structured(self, part: Mapping[str, object], full_name: str) -> None:
         """Read vLLM's object."""
         for inner, one in part.items():
-            path = f"{said}.{inner}"
+            path = f"{full_name}.{inner}"
             if one is None or one is False:
                 continue
             if inner in ("json", "json_object"):
@@ -144,18 +144,18 @@ class _Reading:
             else:
                 refuse(path, "the form must be one of: json, json_object, regex, choice, grammar")
 
-    def _take_typed_grammar(self, given: Mapping[str, object], said: str) -> None:
+    def _take_typed_grammar(self, given: Mapping[str, object], full_name: str) -> None:
         """Read a grammar as TGI has it: an object with a type and a value."""
-        kind, value, path = given.get("type"), given.get("value"), f"{said}.value"
+        kind, value, path = given.get("type"), given.get("value"), f"{full_name}.value"
         if kind in ("json", "json_schema") and value is not None:
             self._form("json_schema", value, path)
         elif kind == "regex":
             self._form("grammar", _regex(self._fields, value, path), path)
         else:
-            self._fields.refuse(said, "must be a text, or an object with 'type', json or regex, and 'value'")
+            self._fields.refuse(full_name, "must be a text, or an object with 'type', json or regex, and 'value'")
 
-    def _part(self, said: str, value: object) -> dict[str, object]:
-        return value if isinstance(value, dict) else self._fields.refuse(said, "must be an object")
+    def _part(self, full_name: str, value: object) -> dict[str, object]:
+        return value if isinstance(value, dict) else self._fields.refuse(full_name, "must be an object")
 
 
 def _check_continuing(fields: Fields) -> None:
@@ -169,18 +169,18 @@ def _check_continuing(fields: Fields) -> None:
         refuse("add_generation_prompt", "a chat always generates the next message; /completion continues any text")
 
 
-def _choice(fields: Fields, value: object, said: str) -> str:
+def _choice(fields: Fields, value: object, full_name: str) -> str:
     """Return a grammar that matches one of some texts; raises Refused."""
     if not isinstance(value, list) or len(value) > _MOST_CHOICES or not all(isinstance(one, str) for one in value):
-        fields.refuse(said, f"must be a list of at most {_MOST_CHOICES} strings")
+        fields.refuse(full_name, f"must be a list of at most {_MOST_CHOICES} strings")
     texts = (_IN_TEXT.sub(lambda one: f"\\x{ord(one[0]):02X}", text) for text in value)
     return "root ::= " + " | ".join(f'"{text}"' for text in texts)
 
 
-def _regex(fields: Fields, value: object, said: str) -> str:
+def _regex(fields: Fields, value: object, full_name: str) -> str:
     """Return a grammar that matches a whole regular expression; raises Refused."""
     if not isinstance(value, str):
-        fields.refuse(said, "must be a regular expression")
+        fields.refuse(full_name, "must be a regular expression")
     whole = value.removeprefix("^")
     if whole.endswith("$") and not re.search(r"(?<!\\)(?:\\\\)*\\\$$", whole):
         whole = whole[:-1]

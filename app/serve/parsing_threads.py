@@ -12,7 +12,7 @@ T = TypeVar("T")
 _THREADS = 4
 
 
-class Aside:
+class ParsingThreads:
     """Two pools of threads beside the event loop: one for forms, one for texts."""
 
     def __init__(self) -> None:

@@ -21,8 +21,8 @@ from app.serve.requests.known_fields import (
     REFUSED_HERE,
     Route,
 )
+from app.serve.requests.other_engines import understood
 from app.serve.requests.sampling import read_sampling
-from app.serve.requests.wishes import understood
 from models.forms.grammar import Grammar
 from models.sampling.sampler import SamplingParams
 

@@ -34,7 +34,7 @@ class CompletionPosition:
         return self.document.version != self.version
 
 
-def asked_inline(documents: Documents, params: types.InlineCompletionParams) -> CompletionPosition | None:
+def inline_position(documents: Documents, params: types.InlineCompletionParams) -> CompletionPosition | None:
     """Return the position of an inline request; None if no completion is possible there.
 
     While a list of completions is open, the position is after the selected one: an item has to extend that text.
@@ -54,7 +54,7 @@ def asked_inline(documents: Documents, params: types.InlineCompletionParams) -> 
     return CompletionPosition(document, document.version, place, selected.range, selected.text)
 
 
-def asked_listed(documents: Documents, params: types.CompletionParams) -> CompletionPosition | None:
+def listed_position(documents: Documents, params: types.CompletionParams) -> CompletionPosition | None:
     """Return the position of a plain request: after the word being written, with which its item begins.
 
     Editors compare items with that word, and hide items that don't begin with it.
@@ -63,30 +63,30 @@ def asked_listed(documents: Documents, params: types.CompletionParams) -> Comple
     if document is None:
         return None
     position = document.position_from_client_units(params.position)
-    asked = _at(document, documents.name(document.uri), position)
-    found = _WORD.search(asked.place.behind)
+    where = _at(document, documents.name(document.uri), position)
+    found = _WORD.search(where.place.behind)
     word = found.group() if found else ""
     start = document.position_to_client_units(ServerTextPosition(position.line, position.character - len(word)))
-    return CompletionPosition(document, asked.version, asked.place, types.Range(start, asked.replaced.end), word)
+    return CompletionPosition(document, where.version, where.place, types.Range(start, where.replaced.end), word)
 
 
-def inline_item(asked: CompletionPosition, text: str, number: int) -> types.InlineCompletionItem:
+def inline_item(where: CompletionPosition, text: str, number: int) -> types.InlineCompletionItem:
     """Return an inline item with the line ends of the document."""
-    whole = _with_ends(asked, asked.kept + text)
-    return types.InlineCompletionItem(whole, range=asked.replaced, command=_accepted(number))
+    whole = _with_ends(where, where.kept + text)
+    return types.InlineCompletionItem(whole, range=where.replaced, command=_accepted(number))
 
 
-def bare_inline_item(asked: CompletionPosition, text: str, number: int) -> types.InlineCompletionItem:
+def bare_inline_item(where: CompletionPosition, text: str, number: int) -> types.InlineCompletionItem:
     r"""Return an inline item with bare newlines.
 
     Neovim inserts line ends itself, and would keep each \r as a character of the text.
     """
-    return types.InlineCompletionItem(asked.kept + text, range=asked.replaced, command=_accepted(number))
+    return types.InlineCompletionItem(where.kept + text, range=where.replaced, command=_accepted(number))
 
 
-def listed_item(asked: CompletionPosition, text: str, number: int) -> types.CompletionItem:
+def listed_item(where: CompletionPosition, text: str, number: int) -> types.CompletionItem:
     """Return a list item: an edit, which needs the line ends of the document."""
-    whole = asked.kept + text
+    whole = where.kept + text
     first = next((line.strip() for line in whole.split("\n") if line.strip()), "")
     more = len(first) > _LABEL or "\n" in whole.strip()
     return types.CompletionItem(
@@ -97,13 +97,13 @@ def listed_item(asked: CompletionPosition, text: str, number: int) -> types.Comp
         filter_text=whole.split("\n", 1)[0] or first,
         insert_text_format=types.InsertTextFormat.PlainText,
         insert_text_mode=types.InsertTextMode.AsIs,
-        text_edit=types.TextEdit(asked.replaced, _with_ends(asked, whole)),
+        text_edit=types.TextEdit(where.replaced, _with_ends(where, whole)),
         command=_accepted(number),
     )
 
 
-def _with_ends(asked: CompletionPosition, text: str) -> str:
-    return text.replace("\n", asked.document.newline(asked.replaced.start.line))
+def _with_ends(where: CompletionPosition, text: str) -> str:
+    return text.replace("\n", where.document.newline(where.replaced.start.line))
 
 
 def _at(document: Document, name: str, position: ServerTextPosition) -> CompletionPosition:

@@ -5,8 +5,8 @@ import time
 import pytest
 from lsprotocol import types
 
-from app.lsp.asked import asked_inline, asked_listed, bare_inline_item, inline_item, listed_item
 from app.lsp.documents import Documents
+from app.lsp.positions import bare_inline_item, inline_item, inline_position, listed_item, listed_position
 
 URI = "file:///src/a.py"
 FACE = "\N{GRINNING FACE}"
@@ -40,7 +40,7 @@ def apply(text: str, where: types.Range, new: str) -> str:
 
 
 def test_an_inline_item_is_inserted_at_the_cursor_and_names_the_command() -> None:
-    asked = asked_inline(documents(f"x\n{FACE} = f(\ny"), inline_params(1, 7))
+    asked = inline_position(documents(f"x\n{FACE} = f(\ny"), inline_params(1, 7))
     assert asked is not None
     assert (asked.place.behind, asked.place.ahead, asked.place.path) == (f"{FACE} = f(", "", "a.py")
     item = inline_item(asked, "1)\nz", 7)
@@ -50,7 +50,7 @@ def test_an_inline_item_is_inserted_at_the_cursor_and_names_the_command() -> Non
 
 
 def test_a_cursor_beyond_its_line_is_completed_at_the_end_of_it() -> None:
-    asked = asked_inline(documents(f"{FACE}b\nc"), inline_params(0, 50))
+    asked = inline_position(documents(f"{FACE}b\nc"), inline_params(0, 50))
     assert asked is not None
     assert (asked.place.column, asked.replaced) == (2, span(0, 3, 3))
 
@@ -58,7 +58,7 @@ def test_a_cursor_beyond_its_line_is_completed_at_the_end_of_it() -> None:
 def test_an_item_extends_the_selected_completion() -> None:
     text = f"{FACE}.app; x"
     selected = types.SelectedCompletionInfo(span(0, 3, 6), "append(")
-    asked = asked_inline(documents(text), inline_params(0, 6, selected))
+    asked = inline_position(documents(text), inline_params(0, 6, selected))
     assert asked is not None
     assert (asked.place.behind, asked.place.ahead) == (f"{FACE}.append(", "; x")
     item = inline_item(asked, "1)", 1)
@@ -71,19 +71,19 @@ def test_an_item_extends_the_selected_completion() -> None:
 @pytest.mark.parametrize("where", [span(0, 0, 1, last=1), span(0, 0, 3), span(0, 5, 6), span(1, 0, 1)])
 def test_a_selected_completion_elsewhere_gets_nothing(where: types.Range) -> None:
     selected = types.SelectedCompletionInfo(where, "append")
-    assert asked_inline(documents("abcdefgh\nb"), inline_params(0, 4, selected)) is None
+    assert inline_position(documents("abcdefgh\nb"), inline_params(0, 4, selected)) is None
 
 
 def test_a_document_that_is_not_open_gets_nothing() -> None:
     params = types.CompletionParams(types.TextDocumentIdentifier("file:///src/b.py"), types.Position(0, 0))
-    assert asked_inline(documents("a"), inline_params(0, 0, uri="file:///src/b.py")) is None
-    assert asked_listed(documents("a"), params) is None
+    assert inline_position(documents("a"), inline_params(0, 0, uri="file:///src/b.py")) is None
+    assert listed_position(documents("a"), params) is None
 
 
 def test_a_listed_item_begins_with_the_word_that_is_being_written() -> None:
     text = f"{FACE} = obj.upd"
     params = types.CompletionParams(types.TextDocumentIdentifier(URI), types.Position(0, 12))
-    asked = asked_listed(documents(text), params)
+    asked = listed_position(documents(text), params)
     assert asked is not None
     assert asked.place.behind == text
     item = listed_item(asked, "ate(a,\n    b)", 3)
@@ -97,7 +97,7 @@ def test_behind_a_long_word_a_list_is_soon_asked_for() -> None:
     text = f"key = '{'c0ffee' * 10_000}', enc"
     params = types.CompletionParams(types.TextDocumentIdentifier(URI), types.Position(0, len(text)))
     begun = time.process_time()
-    asked = asked_listed(documents(text), params)
+    asked = listed_position(documents(text), params)
     assert time.process_time() - begun < 1
     assert asked is not None
     assert asked.kept == "enc"
@@ -105,7 +105,7 @@ def test_behind_a_long_word_a_list_is_soon_asked_for() -> None:
 
 def test_a_listed_item_that_begins_with_a_line_end_has_a_label_and_can_be_found() -> None:
     params = types.CompletionParams(types.TextDocumentIdentifier(URI), types.Position(0, 7))
-    asked = asked_listed(documents("if a b:"), params)
+    asked = listed_position(documents("if a b:"), params)
     assert asked is not None
     item = listed_item(asked, "\n    pass", 1)
     assert (item.label, item.filter_text, item.documentation) == ("pass", "pass", None)
@@ -115,7 +115,7 @@ def test_a_listed_item_that_begins_with_a_line_end_has_a_label_and_can_be_found(
 def test_an_edit_brings_the_line_ends_of_its_line(end: str) -> None:
     text = f"x{end}  {FACE} = f({FACE}{end}y\n"
     params = types.CompletionParams(types.TextDocumentIdentifier(URI), types.Position(1, 11))
-    asked = asked_listed(documents(text), params)
+    asked = listed_position(documents(text), params)
     assert asked is not None
     item = listed_item(asked, "1,\n    2)", 1)
     assert isinstance(item.text_edit, types.TextEdit)
@@ -123,7 +123,7 @@ def test_an_edit_brings_the_line_ends_of_its_line(end: str) -> None:
         apply(text, item.text_edit.range, item.text_edit.new_text) == f"x{end}  {FACE} = f({FACE}1,{end}    2){end}y\n"
     )
     assert item.documentation == "1,\n    2)"
-    asked = asked_inline(documents(text), inline_params(1, 11))
+    asked = inline_position(documents(text), inline_params(1, 11))
     assert asked is not None
     assert asked.place.text == f"x\n  {FACE} = f({FACE}\ny\n"
     assert inline_item(asked, "1,\n    2)", 1).insert_text == f"1,{end}    2)"
@@ -145,7 +145,7 @@ def test_a_document_of_several_line_ends_keeps_that_of_the_line(line: int, end: 
 
 def test_a_long_label_is_cut() -> None:
     params = types.CompletionParams(types.TextDocumentIdentifier(URI), types.Position(0, 0))
-    asked = asked_listed(documents(""), params)
+    asked = listed_position(documents(""), params)
     assert asked is not None
     item = listed_item(asked, "x" * 99, 1)
     assert item.label == "x" * 60 + "…"
@@ -154,7 +154,7 @@ def test_a_long_label_is_cut() -> None:
 
 def test_a_change_makes_what_was_asked_stale() -> None:
     opened = documents("a")
-    asked = asked_inline(opened, inline_params(0, 1))
+    asked = inline_position(opened, inline_params(0, 1))
     assert asked is not None
     assert not asked.is_stale
     change = types.TextDocumentContentChangeWholeDocument("ab")
