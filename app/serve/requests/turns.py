@@ -158,6 +158,5 @@ def _is_object(text: str) -> bool:
 
 
 def _spelled(call: Call) -> str:
-    """Return a call as text: JSON as far as it is complete, without any model's markers."""
-    end = "" if _parsed(call.arguments) is None else "}"
-    return f'{{"name": {json.dumps(call.name, ensure_ascii=False)}, "arguments": {call.arguments}{end}'
+    """Return a call as text, as far as it is complete."""
+    return call.spelled.removesuffix("}") if _parsed(call.arguments) is None else call.spelled
