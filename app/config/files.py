@@ -16,6 +16,7 @@ from app.config.relative import seen_from
 from app.config.schema import KEYS_PARAMETER, checked
 from app.config.trust import Trust, is_users_own, needs_trust, trust_of
 from app.shell.paths import project_folder
+from app.shell.text_encoding import decoded
 from models.errors import UsageError
 from models.system.bounded_read import UnfitFile, read_regular, read_stream
 from models.system.home import at_home
@@ -168,10 +169,9 @@ def parsed(source: Source) -> dict[str, Any]:
 
 
 def _parsed(path: Path, content: bytes | None) -> dict[str, Any]:
+    text = decoded(content or b"", str(path), strict=True)
     try:
-        return tomllib.loads((content or b"").decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path} can't be read.", cause=str(error), hint="Fix it, or move it away.") from error
+        return tomllib.loads(text)
     except ValueError as error:
         # Python refuses numbers of thousands of digits with an error that is not TOML's.
         raise UsageError(f"{path} is not valid TOML.", cause=str(error), hint="Lines look like: temp = 0.2") from error

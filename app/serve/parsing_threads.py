@@ -1,6 +1,7 @@
 """Threads for parsing what a client sent: on the event loop this would block every client, on the engine every answer.
 
-Forms (grammars, schemas) have threads of their own, so that costly forms delay no tokenizing.
+Forms (grammars, schemas) have threads of their own, so that costly forms delay no tokenizing. Large bodies have one
+thread: parsing JSON holds Python's lock, and several threads at once would hold it for most of the time.
 """
 
 import asyncio
@@ -13,11 +14,16 @@ _THREADS = 4
 
 
 class ParsingThreads:
-    """Two pools of threads beside the event loop: one for forms, one for texts."""
+    """Pools of threads beside the event loop: for bodies, for forms, and for texts."""
 
     def __init__(self) -> None:
+        self._bodies = ThreadPoolExecutor(1, thread_name_prefix="body")
         self._forms = ThreadPoolExecutor(_THREADS, thread_name_prefix="form")
         self._texts = ThreadPoolExecutor(_THREADS, thread_name_prefix="text")
+
+    async def body(self, work: Callable[[], T]) -> T:
+        """Run `work` on the thread of large bodies; return its result, or raise its error."""
+        return await asyncio.get_running_loop().run_in_executor(self._bodies, work)
 
     async def form(self, work: Callable[[], T]) -> T:
         """Run `work` on the form threads; return its result, or raise its error."""
@@ -29,5 +35,5 @@ class ParsingThreads:
 
     def close(self) -> None:
         """Wait for running work and drop queued work: the vocabulary that the work uses must outlive it."""
-        self._forms.shutdown(cancel_futures=True)
-        self._texts.shutdown(cancel_futures=True)
+        for pool in (self._bodies, self._forms, self._texts):
+            pool.shutdown(cancel_futures=True)

@@ -12,6 +12,7 @@ from typing import Any
 
 from app.shell.paths import screens_folder
 from app.shell.terminal import Terminal
+from models.system.bounded_read import read_json
 
 _NOTE = (
     "localspec was killed on this terminal before it could restore the terminal's modes. If the mouse types "
@@ -49,7 +50,7 @@ def tell_killed_screen() -> None:
     with suppress(OSError, ValueError, RuntimeError):
         terminal = os.ttyname(sys.stderr.fileno())
         file = _file_of(terminal)
-        record = json.loads(file.read_bytes()[:_LONGEST])
+        record = read_json(file, _LONGEST)
         if _is_running(record):
             return
         file.unlink()
@@ -58,7 +59,7 @@ def tell_killed_screen() -> None:
 
 
 _LONGEST = 1000
-"""Bytes of a record that are read."""
+"""Maximum bytes of a record."""
 
 
 def _file_of(terminal: str) -> Path:

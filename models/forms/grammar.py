@@ -13,7 +13,7 @@ from typing import Any
 
 from models.errors import UsageError
 from models.forms import form_checker
-from models.forms.form_limits import LIMITS, SCHEMA, TEXT
+from models.forms.form_limits import LIMITS, LONGER, SCHEMA, TEXT
 from models.forms.gbnf import read_gbnf
 from models.forms.gbnf_lark import LarkGrammar, lark_of
 from models.forms.gbnf_rules import Token
@@ -156,6 +156,8 @@ def closed_schema(schema: object) -> dict[str, Any]:
 
 
 def _parsed(text: str) -> object:
+    if len(text) > LIMITS.characters:
+        raise _bad_schema(LONGER, hint=SMALLER)
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -4,15 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from models.base import Vocab
-from models.text.thoughts import BEGINNINGS, end_of_thoughts
+from models.text.after_thoughts import AfterThoughts
+from models.text.thoughts import BEGINNINGS, LONGEST_END, end_of_thoughts
 
 _MOST_BLANKS = 2
 """Tokens of blanks between thoughts and answer that are none of the grammar's."""
 _BLANKS = ("\n", "\n\n", " ", "\r\n")
 _SHORTEST = 6
 """Bytes of a token that begins thoughts; where it is less, a mark is spelled in tokens that begin other texts too."""
-_LONGEST_END = 96
-"""Bytes of what ends thoughts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +22,10 @@ class Preface:
     """True if the answer may begin with thoughts."""
     opening: str = ""
     """The mark of thoughts that the prompt ends with; "" where it ends with none."""
+
+    def after_thoughts(self) -> AfterThoughts:
+        """Return what finds the end of the thoughts in the answer's text."""
+        return AfterThoughts(self.opening, may_think=self.may_think)
 
     def reader(self, vocab: Vocab) -> "PrefaceReader":
         """Return the reader that finds where the text before the grammar ends."""
@@ -80,7 +83,7 @@ class PrefaceReader:
         self._sizes.append(len(self._text))
         if self._closed is None:
             self._text += self._vocab.piece(token)
-            tail = bytes(self._text[-_LONGEST_END - len(self._vocab.piece(token)) :])
+            tail = bytes(self._text[-LONGEST_END - len(self._vocab.piece(token)) :])
             self._closed = self.length if self._ends.search(tail) else None
         return True
 

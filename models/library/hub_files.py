@@ -6,12 +6,12 @@ The layout is that of the hub's own library, so what is put here is found by eve
 import os
 import re
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeGuard
 
 from models.library.stores import hub_folder
+from models.system.bounded_read import LARGEST_RECORD, read_regular
 from models.system.whole_file import SHARED, write_whole
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -158,7 +158,7 @@ def _tidy(file: HubFile) -> None:
     _remove_empty(file.path.parent, until=snapshot.parent.parent)
     if not snapshot.exists():
         for name in list((file.folder / "refs").rglob("*")):
-            if name.is_file() and name.read_text(encoding="utf-8", errors="replace").strip() == file.commit:
+            if _content(name).strip() == file.commit.encode():
                 name.unlink()
                 _remove_empty(name.parent, until=file.folder)
     _remove_empty(file.blob.parent, until=file.folder.parent)
@@ -190,7 +190,13 @@ def _size(path: Path) -> int:
 def _write(path: Path, text: str) -> None:
     """Write a small file of the cache, which may have other users."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with suppress(OSError, UnicodeDecodeError):
-        if path.read_text(encoding="utf-8") == text:
-            return
-    write_whole(path, text, SHARED)
+    if _content(path) != text.encode():
+        write_whole(path, text, SHARED)
+
+
+def _content(path: Path) -> bytes:
+    """Return the bytes of a small file of the cache; none for a folder, a large file, or no file."""
+    try:
+        return read_regular(path, LARGEST_RECORD)
+    except OSError:
+        return b""

@@ -4,6 +4,7 @@ import codecs
 from collections.abc import Sequence
 
 from models.base import Vocab
+from models.text.after_thoughts import AfterThoughts
 
 
 class AnswerText:
@@ -13,16 +14,25 @@ class AnswerText:
     all. `take` gives out only what can no longer change.
     """
 
-    def __init__(self, vocab: Vocab, stops: Sequence[str] = (), lines: int | None = None, opening: str = "") -> None:
+    def __init__(
+        self,
+        vocab: Vocab,
+        stops: Sequence[str] = (),
+        lines: int | None = None,
+        opening: str = "",
+        after: AfterThoughts | None = None,
+    ) -> None:
         """Take the stop strings, how many lines are enough (None: any number), and what the prompt began of the text.
 
-        That opening is given out with the first token, which completes its characters too.
+        That opening is given out with the first token, which completes its characters too. `after` finds the end of the
+        thoughts, within which no stop string counts; None: there are no thoughts.
         """
         self.opening = opening
         self._vocab = vocab
         self._lines = _Lines(lines) if lines else None
         self._stops = tuple(stop for stop in stops if stop)
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._after = after or AfterThoughts()
         self._held = ""
         self._ready = ""
         self._stopped = self._is_open = False
@@ -40,6 +50,8 @@ class AnswerText:
         if not self._is_open:
             self._is_open, self._ready = True, self.opening
             self._lengths[-1] += len(self.opening)
+        thoughts, piece = self._after.feed(piece)
+        self._ready += thoughts
         self._held += piece
         found = [place for stop in self._stops if (place := self._held.find(stop)) >= 0]
         if self._lines and (over := self._lines.feed(piece)) is not None:
@@ -53,7 +65,7 @@ class AnswerText:
     def finish(self) -> None:
         """Give out what was held back: no more tokens will come."""
         if not self._stopped:
-            self._ready += self._held + self._decoder.decode(b"", final=True)
+            self._ready += self._after.finish() + self._held + self._decoder.decode(b"", final=True)
             self._held = ""
 
     def take(self) -> str:

@@ -33,6 +33,9 @@ SWITCHES = ("enable_thinking", "thinking")
 _NINE, _NINE_LETTERS = "|length != 9", 9
 LEVEL = "reasoning_effort"
 """Variable of templates that know how much."""
+_SHOWN, _RESULT = Call("shown_call", "{}", "shown0000"), "shown_result"
+_TOOL = Tool("f", {"type": "function", "function": {"name": "f", "description": "", "parameters": {}}}, {})
+"""A call, its result and a tool, to find out what a template shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,7 @@ class ChatTemplate:
         # Not only TemplateError: nesting too deep for Python comes out as Python's own SyntaxError or RecursionError.
         except Exception as error:
             raise _bad_template(error) from error
+        self._shows: dict[bool, bool] = {}
         # Such as `<answer>`, which a template takes out of earlier answers.
         self._kept = [text for text in environment.constants if self._is_kept(text)]
 
@@ -150,6 +154,19 @@ class ChatTemplate:
     def calls(self, vocab: Vocab) -> CallFormat | None:
         """Return how the model calls tools; None where it does not, or in a way that is not known."""
         return CallFormat.of(self._source, vocab) if "tools" in self._environment.asks else None
+
+    def shows_calls(self, *, tools: bool) -> bool:
+        """Return whether earlier calls and their results appear in a prompt with or without tools."""
+        if tools not in self._shows:
+            called = Message("assistant", "", calls=(_SHOWN,))
+            messages = Message("user", "a"), called, Message("tool", _RESULT, answers=_SHOWN)
+            try:
+                prompt = self.render(messages, tools=(_TOOL,) if tools else ())
+                self._shows[tools] = _SHOWN.name in prompt and _RESULT in prompt
+            except LocalspecError:
+                # The template refuses them, or is broken: its own error says so.
+                self._shows[tools] = True
+        return self._shows[tools]
 
     @property
     def efforts(self) -> tuple[Effort, ...]:

@@ -28,6 +28,8 @@ _CHANNEL_HEADER = re.compile(
     r"(?:<\|end\|><\|start\|>assistant)?<\|channel\|>(?P<channel>\w*)[^<]{0,64}(?:<\|constrain\|>\w{0,32})?(?:<\|message\|>)?"
 )
 _RECIPIENT = " to=functions."
+LONGEST_END = 96
+"""Bytes of what ends thoughts."""
 BEGINNINGS = (*_PAIRS, _CHANNEL)
 """Mark that begins thoughts."""
 CONTROL_MARKS = (*chain(*_PAIRS.items()), "<|channel>", *_HARMONY)

@@ -39,6 +39,11 @@ class Call:
         """Characters of all that it is made of."""
         return len(self.name) + len(self.arguments) + len(self.id)
 
+    @property
+    def spelled(self) -> str:
+        """The call as JSON, without any model's marks."""
+        return f'{{"name": {json.dumps(self.name, ensure_ascii=False)}, "arguments": {self.arguments}}}'
+
 
 class Arguments(dict[str, Any]):
     """Arguments of a call: some templates write an object as JSON, others put a text into theirs. This is both."""

@@ -144,12 +144,10 @@ class Slot:
         self._last = _purpose(question)
         self._learn(question.prediction)
         read_by(self._drafting.drafter, turns if given is None and not question.raw else ())
-        opening, preface = "", NO_PREFACE
-        if given is None:
-            opening, preface = self.transcript.opening, self.transcript.preface(question.raw, question.effort)
+        preface = NO_PREFACE if given is not None else self.transcript.preface(question.raw, question.effort)
         grammar = state_of(question.grammar, self.target.vocab, len(prompt), preface)
         sampler = Sampler(question.sampling, question.accept, question.listed, grammar)
-        ending = ending_of(question, self.target.vocab, opening, sampler)
+        ending = ending_of(question, self.target.vocab, preface, sampler)
         return AnswerStart(question, prompt, sampler, ending, given is None, len(question.turns) - len(turns))
 
     def _events(self, start: AnswerStart, urgency: int) -> Events:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from app.engine.conversation.calls_as_text import calls_as_text
 from app.engine.conversation.truncate_history import kept
 from app.engine.decoding.request import Question
 from models.base import LanguageModel
@@ -146,9 +147,12 @@ class Transcript:
         self, messages: Sequence[Message], raw: bool, effort: Effort, tools: Sequence[Tool], special: bool
     ) -> MarkedText:
         """Return the text of a conversation, with the places of text that only resembles control tokens."""
-        with_tools = bool(tools) or any(message.calls or message.answers for message in messages)
+        called = any(message.calls or message.answers for message in messages)
+        with_tools = bool(tools) or called
         try:
             self._used = None if raw else self._templates.get(tools=with_tools)
+            if called and not (self._used and self._used.shows_calls(tools=bool(tools))):
+                messages = calls_as_text(messages)
             if self._used is not None:
                 return self._used.prompt(messages, effort, tools, special=special)
         except (TemplateBrokenError, MessagesRefusedError) as error:

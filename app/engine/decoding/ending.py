@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 
 from models.base import Vocab
+from models.text.after_thoughts import AfterThoughts
 from models.text.detokenizer import AnswerText
 
 
@@ -36,17 +37,19 @@ class Ending:
         lines: int | None = None,
         opening: str = "",
         is_complete: Callable[[Sequence[int]], bool] | None = None,
+        after: AfterThoughts | None = None,
     ) -> None:
         """Take the stop strings, the most tokens and the most lines; None: no such limit.
 
         `opening` is the beginning of the text that the prompt contains. `is_complete` receives all tokens of the answer
-        after each one, and returns whether only an end can follow.
+        after each one, and returns whether only an end can follow. `after` finds the end of the thoughts, within which
+        no stop string counts; None: there are no thoughts.
         """
         self._vocab = vocab
         self._left = budget
         self._is_complete = is_complete
         self._emitted: list[int] = []
-        self.text = AnswerText(vocab, stops, lines, opening)
+        self.text = AnswerText(vocab, stops, lines, opening, after)
 
     def cap(self, limit: int) -> int:
         """Return the longest useful draft: a round emits one token more than its draft has."""

@@ -42,15 +42,16 @@ def allowed_after(
     return None if state is None else state.allowed((*prompt, *answer))
 
 
-def ending_of(question: Question, vocab: Vocab, opening: str, sampler: Sampler) -> Ending:
-    """Return the end conditions of the answer, whose `opening` is part of the prompt already."""
+def ending_of(question: Question, vocab: Vocab, preface: Preface, sampler: Sampler) -> Ending:
+    """Return the end conditions of the answer, whose beginning may be part of the prompt already."""
     return Ending(
         vocab,
         stops=question.stops,
         budget=question.max_tokens,
         lines=question.lines,
-        opening=opening,
+        opening=preface.opening,
         is_complete=completes(sampler),
+        after=preface.after_thoughts(),
     )
 
 

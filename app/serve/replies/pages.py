@@ -11,10 +11,8 @@ from app.serve.replies.errors import Refused
 from app.serve.replies.warnings_list import with_warnings
 from app.serve.requests import tokens
 from app.serve.requests.body import read_fields
-from app.serve.requests.fields import Fields
 from app.serve.requests.known_fields import Route
 from app.serve.requests.native import sampling_settings
-from app.serve.requests.other_engines import understood
 from app.serve.service import Loaded, Service
 
 
@@ -66,18 +64,13 @@ class Pages:
 
     async def tokenize(self, request: Request) -> Response:
         """Convert text to tokens."""
-        fields = await self._fields(request, Route.TOKENIZE)
+        fields = await read_fields(request, Route.TOKENIZE, self._service)
         return Response(await tokens.tokenize(fields, self._service), media_type="application/json")
 
     async def detokenize(self, request: Request) -> Response:
         """Convert tokens to text."""
-        fields = await self._fields(request, Route.DETOKENIZE)
+        fields = await read_fields(request, Route.DETOKENIZE, self._service)
         return JSONResponse(with_warnings(await tokens.detokenize(fields, self._service), fields.warnings))
-
-    async def _fields(self, request: Request, route: Route) -> Fields:
-        """Read the body; raises Refused, first of all while no model is loaded."""
-        _ = self._service.loaded
-        return understood(await read_fields(request, self._service.settings.limits.body), route)
 
 
 def _model(loaded: Loaded) -> dict[str, Any]:

@@ -14,10 +14,8 @@ from app.serve.requests.body import read_fields
 from app.serve.requests.chat import read_chat
 from app.serve.requests.completions import read_completions
 from app.serve.requests.engine_request import EngineRequest, Outcome, Piece
-from app.serve.requests.fields import Fields
 from app.serve.requests.known_fields import Route
 from app.serve.requests.native import NativeRequest, events_of, read_completion, read_infill
-from app.serve.requests.other_engines import understood
 from app.serve.requests.prompts import read_prefixes, read_prompts
 from app.serve.service import Service
 from app.serve.web.disconnect import unless_gone
@@ -35,7 +33,7 @@ class Asking:
 
     async def chat(self, request: Request) -> Response:
         """Answer a conversation."""
-        fields, service = await self._fields(request, Route.CHAT), self._service
+        fields, service = await read_fields(request, Route.CHAT, self._service), self._service
         # Checking many tools takes a tenth of a second, which would stall every other answer.
         parse = service.parsing.form if has_form(fields) or fields.has("tools") else service.parsing.text
         chat = await parse(lambda: read_chat(fields, service))
@@ -46,7 +44,7 @@ class Asking:
 
     async def completions(self, request: Request) -> Response:
         """Continue texts, or fill gaps in them, as OpenAI's servers do."""
-        fields = await self._fields(request, Route.COMPLETIONS)
+        fields = await read_fields(request, Route.COMPLETIONS, self._service)
         read = read_prefixes if fields.text("suffix") else read_prompts
         prompts, form = await read(fields, self._service), await parse_form(fields, self._service)
         wanted = read_completions(fields, self._service, prompts, form)
@@ -56,13 +54,13 @@ class Asking:
 
     async def infill(self, request: Request) -> Response:
         """Fill a gap in a text, as llama.cpp's server does."""
-        fields = await self._fields(request, Route.INFILL)
+        fields = await read_fields(request, Route.INFILL, self._service)
         form = await parse_form(fields, self._service)
         return await self._native(request, [read_infill(fields, self._service, _client(request), form)])
 
     async def completion(self, request: Request) -> Response:
         """Continue texts, as llama.cpp's server does."""
-        fields = await self._fields(request, Route.COMPLETION)
+        fields = await read_fields(request, Route.COMPLETION, self._service)
         prompts = await read_prompts(fields, self._service)
         form = await parse_form(fields, self._service)
         return await self._native(request, read_completion(fields, self._service, prompts, form))
@@ -78,11 +76,6 @@ class Asking:
 
     async def _all(self, requests: Sequence[EngineRequest]) -> list[Outcome]:
         return [await self._service.whole(one, further=place > 0) for place, one in enumerate(requests)]
-
-    async def _fields(self, request: Request, route: Route) -> Fields:
-        """Read the body; raises Refused, first of all while no model is loaded."""
-        _ = self._service.loaded
-        return understood(await read_fields(request, self._service.settings.limits.body), route)
 
     async def _attend(self, request: Request, work: Coroutine[Any, Any, T]) -> T:
         return await unless_gone(work, request.receive, self._service.stop)

@@ -1,4 +1,4 @@
-"""The body of a request: limits of its size, time and depth, and its JSON."""
+"""The body of a request: limits of its size, time, parts and depth, and its JSON."""
 
 import asyncio
 import gc
@@ -11,6 +11,10 @@ from starlette.requests import Request
 
 from app.serve.replies.errors import Refused
 from app.serve.requests.fields import Fields
+from app.serve.requests.known_fields import Route
+from app.serve.requests.other_engines import understood
+from app.serve.service import Service
+from models.text.json_parts import has_more_parts
 
 _SECONDS = 30.0
 """Maximum seconds to send a body."""
@@ -20,16 +24,23 @@ _LARGE = 1 << 16
 """Bytes above which parsing takes longer than starting a thread."""
 _DEPTH = 128
 """Maximum depth of lists and objects: requests need a few, JSON schemas more."""
+_PARTS = 1 << 18
+"""Maximum commas, opening brackets and strings: a prompt of 131,072 token ids has half as many."""
 
 
-async def read_fields(request: Request, limit: int) -> Fields:
-    """Read a JSON object of at most `limit` bytes; raises Refused."""
+async def read_fields(request: Request, route: Route, service: Service) -> Fields:
+    """Read a JSON object, with every field under its name here; raises Refused, also while no model is loaded."""
+    _ = service.loaded
     if request.headers.get("content-encoding", "").strip().lower() not in _PLAIN:
         raise Refused(
             415, "The body has a Content-Encoding, which this server does not support. Send the body uncompressed."
         )
-    body = await _read(request, limit)
-    return Fields(_document(body) if len(body) < _LARGE else await asyncio.to_thread(_document, body))
+    body = await _read(request, service.settings.limits.body)
+
+    def read() -> Fields:
+        return understood(Fields(_document(body)), route)
+
+    return read() if len(body) < _LARGE else await service.parsing.body(read)
 
 
 async def _read(request: Request, limit: int) -> bytes:
@@ -71,20 +82,29 @@ def _without_collector() -> Iterator[None]:
 
 
 def _parsed(body: bytes) -> object:
-    with _without_collector():
-        return _loaded(body)
-
-
-def _loaded(body: bytes) -> object:
     try:
         # Files written by Windows tools begin with a byte order mark, and clients send them unchanged.
-        return json.loads(body.decode("utf-8-sig"), parse_constant=no_number)
+        text = body.decode("utf-8-sig")
+        if has_more_parts(text, _PARTS):
+            raise Refused(400, f"The JSON has more than {_PARTS:,} commas, opening brackets and strings.")
+        with _without_collector():
+            return parse(text)
     except UnicodeDecodeError:
         raise Refused(400, "The body is not valid UTF-8.") from None
     except RecursionError:
         raise Refused(400, f"The JSON is nested more than {_DEPTH} levels deep.") from None
     except ValueError:
         raise Refused(400, "The body is not valid JSON.") from None
+
+
+def parse(text: str) -> object:
+    """Parse JSON without constants of JavaScript's; other threads run between two numbers. Raises ValueError."""
+    return json.loads(text, parse_int=_whole, parse_constant=_no_number)
+
+
+def _whole(digits: str) -> int:
+    # In place of `int` itself: 4,000 digits take a tenth of a millisecond, and only Python code lets other threads run.
+    return int(digits)
 
 
 def is_too_deep(document: object) -> bool:
@@ -104,6 +124,5 @@ def _too_large(limit: int) -> NoReturn:
     raise Refused(413, f"The body is larger than {limit:,} bytes.", code="body_too_large")
 
 
-def no_number(_: str) -> NoReturn:
-    """Refuse a constant of JavaScript's that JSON lacks, as `parse_constant` of `json.loads`; raises ValueError."""
+def _no_number(_: str) -> NoReturn:
     raise ValueError("NaN and Infinity are not JSON")

@@ -5,15 +5,18 @@ Every message that a server has sent is readable again: a cut call, or a result 
 
 import json
 
-from app.serve.requests.body import is_too_deep, no_number
+from app.serve.requests.body import is_too_deep, parse
 from app.serve.requests.fields import Fields, whole_characters
 from app.serve.requests.openai_fields import read_content
+from models.text.json_parts import has_more_parts
 from models.text.prompts import Message as Turn
 from models.text.prompts import Role
 from models.text.tool_calls import Call
 
 _MOST_MESSAGES = 4096
 _MOST_CALLS = 256
+_MOST_PARTS = 1 << 16
+"""Maximum commas, opening brackets and strings of a call's arguments; longer ones stay text."""
 _ROLES: dict[str, Role] = {
     "system": "system",
     "developer": "system",
@@ -142,8 +145,9 @@ def _has_half(text: str) -> bool:
 
 
 def _parsed(text: str) -> object:
+    """Return the value of a JSON text; None for other texts, and for those that take too long to parse."""
     try:
-        return json.loads(text, parse_constant=no_number)
+        return None if has_more_parts(text, _MOST_PARTS) else parse(text)
     except (ValueError, RecursionError):
         return None
 
@@ -154,6 +158,5 @@ def _is_object(text: str) -> bool:
 
 
 def _spelled(call: Call) -> str:
-    """Return a call as text: JSON as far as it is complete, without any model's markers."""
-    end = "" if _parsed(call.arguments) is None else "}"
-    return f'{{"name": {json.dumps(call.name, ensure_ascii=False)}, "arguments": {call.arguments}{end}'
+    """Return a call as text, as far as it is complete."""
+    return call.spelled.removesuffix("}") if _parsed(call.arguments) is None else call.spelled

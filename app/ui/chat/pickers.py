@@ -19,6 +19,7 @@ from app.ui.chat.choices import Choice, draft_choices, model_choices
 from app.ui.chat.conversation_screen import ConversationScreen
 from app.ui.chat.conversing import is_busy
 from app.ui.chat.failures import localspec_error
+from app.ui.prompt.one_line import OneLineInput
 from drafters.registry import parse_drafter
 from models.errors import UsageError
 
@@ -51,7 +52,7 @@ class PickerScreen(ModalScreen[str | None]):
         """Lay out the screen."""
         with Vertical(classes="dialog", id="picker"):
             yield Label(self._title, classes="title", markup=False)
-            yield Input(placeholder=self._hint, id="name")
+            yield OneLineInput(placeholder=self._hint, id="name")
             yield OptionList(id="choices", markup=False)
             yield Label("Reading model files …", classes="keys", id="picker-note", markup=False)
 

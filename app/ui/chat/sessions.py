@@ -21,6 +21,7 @@ from app.history.store import Store
 from app.shell.paths import conversations_file
 from app.shell.safe_text import one_line
 from app.ui.chat.failures import localspec_error
+from app.ui.prompt.one_line import OneLineInput
 from models.system.counted import counted
 
 _KEYS = "Enter continues the conversation, Escape closes"
@@ -60,7 +61,7 @@ class SessionScreen(ModalScreen[str | None]):
         """Lay out the screen."""
         with Vertical(id="sessions", classes="dialog"):
             yield Label("Saved conversations", classes="title")
-            yield Input(placeholder="Words to search for", id="words")
+            yield OneLineInput(placeholder="Words to search for", id="words")
             yield OptionList(id="found", markup=False)
             yield Label(
                 "Enter continues the conversation, Escape closes", classes="keys", id="sessions-note", markup=False

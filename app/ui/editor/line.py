@@ -7,10 +7,12 @@ from textual import on
 from textual.message import Message
 from textual.widgets import Input
 
+from app.ui.prompt.one_line import OneLineInput
+
 _LINE = re.compile(r"\s*(\d{1,9})\s*(?:[:,]\s*(\d{1,9})\s*)?")
 
 
-class WantedLine(Input):
+class WantedLine(OneLineInput):
     """An input that is there only while it is needed."""
 
     DEFAULT_CSS = """

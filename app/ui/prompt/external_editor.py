@@ -14,8 +14,10 @@ from typing import Any
 
 from textual.app import App, SuspendNotSupported
 
+from app.shell.text_encoding import encoding_of, without_returns
 from app.ui.terminal.terminal_guard import meant_for_others
 from models.errors import LocalspecError
+from models.system.bounded_read import LARGEST_TEXT, UnfitFile, read_regular
 
 _FALLBACKS = ("nano", "vi")
 
@@ -111,9 +113,17 @@ def _signals_are_its() -> Iterator[None]:
 
 
 def _read(file: Path) -> str:
+    """Return a saved text with the line ends of a prompt; some editors of Windows save UTF-16."""
     try:
-        return file.read_text(encoding="utf-8", errors="replace")
+        data = read_regular(file, LARGEST_TEXT)
+    except UnfitFile as error:
+        raise LocalspecError(
+            "The edited text can't be used, so the prompt stays as it was.",
+            cause=f"{error.strerror}.",
+            hint="Save a shorter text.",
+        ) from error
     except OSError as error:
         raise LocalspecError(
             "The edited text is gone, so the prompt stays as it was.", cause=str(error), hint="Save to the same file."
         ) from error
+    return without_returns(data.decode(encoding_of(data), errors="replace").removeprefix("\ufeff"))

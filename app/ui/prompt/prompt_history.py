@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from app.shell.safe_text import storable
-from models.system.bounded_read import LARGEST_RECORD, read_regular
+from models.system.bounded_read import LARGEST_RECORD, open_regular
 from models.system.file_lock import locked
 
 _MOST = 1000
@@ -91,14 +91,15 @@ class PromptHistory:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with locked(self._path.with_name(self._path.name + ".lock"), _PATIENCE):
             # Prompts are private: the file gets its mode before it has content.
-            handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
+            handle = os.open(self._path, flags, 0o600)
             with os.fdopen(handle, "a", encoding="utf-8") as file:
                 file.write(json.dumps({"text": storable(text)}) + "\n")
             self._shorten()
 
     def _shorten(self) -> None:
-        lines = self._path.read_bytes().splitlines(keepends=True)
-        if len(lines) <= _MOST + _SLACK:
+        lines, is_whole = _last_lines(self._path)
+        if len(lines) <= _MOST + _SLACK and is_whole:
             return
         handle, partial = tempfile.mkstemp(prefix=self._path.name, suffix=".partial", dir=self._path.parent)
         try:
@@ -112,10 +113,20 @@ class PromptHistory:
 
 def _read(path: Path) -> list[str]:
     try:
-        lines = read_regular(path, LARGEST_RECORD).splitlines()
+        lines, _ = _last_lines(path)
     except OSError:
         return []
     return [text for line in lines if (text := _text(line)) is not None]
+
+
+def _last_lines(path: Path) -> tuple[list[bytes], bool]:
+    """Return the lines of the last megabytes of a file, and whether these are all of it; raises OSError."""
+    with open_regular(path) as file:
+        before = max(0, os.fstat(file.fileno()).st_size - LARGEST_RECORD)
+        file.seek(before)
+        lines = file.read(LARGEST_RECORD).splitlines(keepends=True)
+    # The first line of a part may lack its beginning.
+    return lines[1:] if before else lines, not before
 
 
 def _text(line: bytes) -> str | None:

@@ -265,6 +265,33 @@ def test_what_makes_no_sense_is_refused_with_the_file_and_what_to_do(tmp_path: P
     assert localspec_here("config", "show", home=tmp_path).returncode == 2
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+def test_a_file_with_a_byte_order_mark_is_read(tmp_path: Path, encoding: str) -> None:
+    write(tmp_path, "")
+    (tmp_path / USER).write_bytes("# wärmer 雨\r\ntemp = 0.25\r\n".encode(encoding))
+    done = localspec_here("run", "toy", "-p", "hi", "-n", "1", "--json", home=tmp_path)
+    assert temperature(done) == 0.25
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("# wärmer\ntemp = 0.25\n".encode("latin-1"), "Byte 3 is 0xe4."),
+        ("temp = 0.25\n".encode("utf-16-le"), "It looks like UTF-16LE without a byte order mark."),
+        (b"temp = 0.25\n\0", "byte 12 is NUL"),
+        (b"\xff\xfet", "is not valid UTF-16LE"),
+    ],
+)
+def test_a_file_in_another_encoding_is_refused_in_words(tmp_path: Path, content: bytes, said: str) -> None:
+    write(tmp_path, "")
+    (tmp_path / USER).write_bytes(content)
+    done = localspec_here("run", "toy", "hi", home=tmp_path)
+    assert done.returncode == 2
+    assert f"{tmp_path / USER} is not" in done.stderr
+    assert said in done.stderr
+    assert "codec" not in done.stderr
+
+
 def test_a_setting_for_all_holds_for_those_that_take_its_value(tmp_path: Path) -> None:
     write(tmp_path, "draft-max = 0\nseed = -1\ntimeout = 0.05\nn-predict = 100\ntemp = [0, 0.7]\n")
     found = shown(localspec_here("config", "show", "--json", home=tmp_path))

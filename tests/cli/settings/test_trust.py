@@ -81,6 +81,7 @@ def test_a_cloned_repository_does_not_choose_the_model(project: Path) -> None:
         ('model = "toy"', "model"),
         ('system-prompt = "Say that all is well."', "system-prompt"),
         ("raw = true", "raw"),
+        ("special = true", "special"),
         ("quiet = true", "quiet"),
         ('accept = "typical"', "accept"),
         ("allow-rounding = true", "allow-rounding"),

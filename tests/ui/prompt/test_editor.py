@@ -102,3 +102,26 @@ def test_without_a_choice_nano_comes_before_vi(tmp_path: Path, monkeypatch: pyte
         program.chmod(0o755)
         monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.defpath}")
         assert edit_text("") == f"by {name}"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
+def test_a_text_comes_back_in_whatever_encoding_an_editor_saves_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: str
+) -> None:
+    saved = tmp_path / "saved"
+    saved.write_bytes("ä\r\n雨\rb\0\r\n".encode(encoding))
+    monkeypatch.setenv("VISUAL", f"cp {saved}")
+    assert edit_text("") == "ä\n雨\nb\0"
+
+
+@pytest.mark.parametrize(
+    ("command", "title"),
+    [
+        ("truncate -s 1T", "The edited text can't be used, so the prompt stays as it was."),
+        (f"{sys.executable} -c 'import os, sys; os.unlink(sys.argv[1]); os.mkfifo(sys.argv[1])'", "can't be used"),
+        ("rm", "The edited text is gone"),
+    ],
+)
+def test_what_an_editor_leaves_is_read_within_bounds(monkeypatch: pytest.MonkeyPatch, command: str, title: str) -> None:
+    error = refused(monkeypatch, VISUAL=command)
+    assert title in error.title

@@ -1,6 +1,7 @@
 """The prompts asked before: walked with Up and Down, kept for later sessions, shared between programs."""
 
 import json
+import os
 import stat
 import subprocess
 import sys
@@ -242,3 +243,23 @@ def test_what_is_sent_is_kept_only_if_wanted(path: Path, tmp_path: Path) -> None
 
     drive(Host(tmp_path, path), steps)
     assert walked(PromptHistory(path)) == ["a"]
+
+
+def test_of_a_file_that_grew_beyond_all_bounds_the_last_prompts_are_read_and_kept(path: Path) -> None:
+    path.parent.mkdir()
+    with path.open("wb") as file:
+        file.truncate(1 << 34)
+        file.seek(0, 2)
+        file.write(b'\n{"text": "one"}\n{"text": "two"}\n')
+    history = PromptHistory(path)
+    assert walked(history) == ["two", "one"]
+    history.add("three")
+    assert path.stat().st_size < 1 << 25
+    assert walked(PromptHistory(path)) == ["three", "two", "one"]
+
+
+def test_a_pipe_in_the_place_of_the_file_is_waited_for_nowhere(path: Path) -> None:
+    path.parent.mkdir()
+    os.mkfifo(path)
+    history = asked(path, "one")
+    assert walked(history) == ["one"]
