@@ -8,31 +8,28 @@ chat, 3.2 on code, 2.4 on math, 2.2 on questions.
 """
 
 from collections.abc import Sequence
-from itertools import accumulate, takewhile
+from itertools import takewhile
 
 from drafters.base import NO_DRAFT, Draft, GoesOn, Hindsight
-from drafters.text.conversation import OwnPrompt
-from drafters.text.drafted_text import Controls, DraftedText
-from drafters.text.picking import Picking, SharedSpellings
+from drafters.draft_model import FEWEST_SEEN
+from drafters.text.drafted_text import DraftedText
+from drafters.text.own_view import OwnView
+from drafters.text.picking import Picking
 from drafters.text.respelling import Respelling
-from drafters.text.spelling import Spelling, whole_characters
+from drafters.text.tokenizers import Tokenizers
 from models.base import LanguageModel, Logits, Vocab, common_prefix
 from models.errors import PairError
 from models.pair import text_reasons
 from models.sampling.confidence import share
 from models.sampling.sampler import Sampler, SamplingParams
-from models.text.fim import text_order
-from models.text.marks import Marks
 from models.text.prompts import Message
 
-_SAFE = 8
-"""Last tokens of the view that are spelled anew when the answer grows: a later byte can change them."""
 _STEPS_A_TOKEN = 4
 """Most passes of the drafter for each token of the target that it may draft."""
+_ROOM = 64
+"""Tokens of the context that are free for drafts after what is read."""
 _LAST = 64
 """Tokens at the end of two views that are compared one by one."""
-_MOST_PLAIN = 4096
-"""Bytes at the end of a prompt without messages that are read."""
 
 
 class TextDraftModel:
@@ -40,6 +37,8 @@ class TextDraftModel:
 
     The cache holds the first tokens of `view`, and between `propose` and the next call perhaps draft tokens after them.
     """
+
+    drafts_text = True
 
     def __init__(self, model: LanguageModel, target_vocab: Vocab) -> None:
         """Take a loaded draft model; raises PairError, with every reason, for one that can't draft text."""
@@ -53,42 +52,25 @@ class TextDraftModel:
                 hint="Use another small model for text, or --draft lookup.",
             )
         self.name = f"text:{model.name}"
-        self.drafts_text = True
         self.model = model
         self.skipped = 0
         """Tokens of the view, after its first, that it leaves unread."""
         self._target = target_vocab
-        self._end: dict[bool, int | None] = dict.fromkeys((True, False), turn_end(target_vocab))
+        self._own = OwnView(model, target_vocab)
+        self._tokenizers = Tokenizers.of(model.vocab, self._own.spelling, target_vocab)
+        self._picking = Picking(Sampler(SamplingParams()), self._tokenizers.shared)
+        self._ends = dict.fromkeys((True, False), turn_end(target_vocab))
         """The target's end token, for conversations (True) and for plain text, as last emitted."""
-        self._prompts = OwnPrompt(model)
-        self._own = Spelling(model.vocab, self._prompts.marks)
-        self._theirs = Spelling(target_vocab, Marks.of(target_vocab))
-        self._shared = SharedSpellings(self._own, self._theirs)
-        self._picking = Picking(Sampler(SamplingParams()), self._shared)
-        self._text_order = text_order(target_vocab)
-        self._controls = Controls(model.vocab)
-        self._turns: tuple[Message, ...] = ()
-        self._prompt: Sequence[int] = ()
-        self._view: list[int] | None = None
-        """Tokens of the own prompt and of the answer so far; None: not made yet."""
-        self._ends: list[int] = []
-        """End of each token of the answer among the answer's bytes."""
-        self._answer = bytearray()
-        self._spelled = 0
-        """Emitted tokens of the target that `_answer` has."""
-        self._has_half = False
-        """Whether the answer ends within a character that the drafter can't spell."""
         self._cached: list[int] = []
 
     def converse(self, turns: Sequence[Message]) -> None:
         """Take the messages of the next answer's prompt; none for a prompt that is plain text."""
-        self._turns = tuple(turns)
+        self._own.turns = tuple(turns)
 
     def begin(self, prompt: Sequence[int], sampler: Sampler) -> None:
         """Start an answer; the own prompt is made when the first draft is asked for."""
-        self._prompt = tuple(prompt)
-        self._picking = Picking(sampler, self._shared)
-        self._view, self._spelled, self.skipped = None, 0, 0
+        self._own.begin(prompt)
+        self._picking = Picking(sampler, self._tokenizers.shared)
 
     def propose(self, context: Sequence[int], limit: int) -> Draft:
         """Return a draft of the likeliest text."""
@@ -110,7 +92,7 @@ class TextDraftModel:
         """
         view = self.view(context)
         unseen = view[len(self._cached) : -1]
-        judged = min(said, len(self._ends) - 1, len(unseen), self.model.max_rows, self.model.batch_size)
+        judged = min(said, self._own.of(context).length - 1, len(unseen), self.model.max_rows, self.model.batch_size)
         if judged <= 0 or len(view) > self.model.context_size:
             return ()
         rows, known = self._decode(unseen, judged), view[-judged:]
@@ -124,7 +106,7 @@ class TextDraftModel:
         """
         view = self.view(context)
         room = min(self.model.context_size - len(view), self.model.max_rows)
-        if limit <= 0 or room <= 1 or self._has_half:
+        if limit <= 0 or room <= 1 or self._own.of(context).has_half:
             return NO_DRAFT
         offered = self._offered(given)[: room - 1]
         text = self._new_text(context)
@@ -136,12 +118,12 @@ class TextDraftModel:
         most = min(self.model.context_size - len(view), len(text.own) + _STEPS_A_TOKEN * limit)
         while text.is_open and len(text.own) < most and text.length < limit and goes_on(text.confidence):
             text.add(self._decode(text.own[-1:], 1)[0])
-        return text.draft(self.name, limit, self._end[bool(self._turns)])
+        return text.draft(self.name, limit, self._ends[bool(self._own.turns)])
 
     def accept(self, emitted: Sequence[int], accepted: int) -> None:  # noqa: ARG002
         """Learn which token ends an answer; the next draft compares the answer with the cache."""
         if emitted and self._target.is_end(emitted[-1]):
-            self._end[bool(self._turns)] = emitted[-1]
+            self._ends[bool(self._own.turns)] = emitted[-1]
 
     def beside(self, model: LanguageModel) -> "TextDraftModel":
         """Return a new drafter for the same target with a further cache over this model's weights."""
@@ -156,65 +138,36 @@ class TextDraftModel:
         return 0 if self.model.vocab.bos is None else 1
 
     def _new_text(self, context: Sequence[int]) -> DraftedText:
-        respelling = Respelling(self._target, self._theirs, context)
-        return DraftedText(self._own, respelling, self._controls, self._picking, len(context))
+        respelling = Respelling(self._target, self._tokenizers.theirs, context)
+        return DraftedText(self._tokenizers, respelling, self._picking, len(context))
 
     def _offered(self, given: Sequence[int]) -> list[int]:
         """Return draft tokens of the target in the drafter's own, up to the first that is no text."""
         pieces = map(self._target.piece, given)
-        return self._own.tokens(b"".join(takewhile(bool, pieces))) or []
+        return self._tokenizers.own.tokens(b"".join(takewhile(bool, pieces))) or []
 
     def view(self, context: Sequence[int]) -> list[int]:
         """Return the view of a context without what is skipped; the cache is cut to what it shares with the view.
 
         The last token is always left to read, for its row.
         """
-        whole = self._grown(context[len(self._prompt) :])
-        self.skipped = min(self.skipped, len(whole) - self._head - 1)
-        view = [*whole[: self._head], *whole[self._head + self.skipped :]]
+        begins = self._own.is_new
+        whole = self._own.of(context).tokens
+        view = self._unskipped(whole)
+        if begins and self.skipped and _shared(self._cached, view) < self._head + FEWEST_SEEN:
+            # Another conversation, or the beginning of this one: little of what was read is of use.
+            self.skipped = 0
+            view = self._unskipped(whole)
         self._cut(min(_shared(self._cached, view), len(view) - 1))
         return view
 
-    def _grown(self, emitted: Sequence[int]) -> list[int]:
-        """Return the whole view, after adding what was emitted since the last call."""
-        if self._view is None:
-            self._view, self._answer, self._ends = self._own_prompt(), bytearray(), []
-            if not self._turns:
-                self._add(self._plain_text())
-        if fresh := emitted[self._spelled :]:
-            self._add(b"".join(map(self._target.piece, fresh)))
-            self._spelled = len(emitted)
-        return self._view
-
-    def _own_prompt(self) -> list[int]:
-        if self._turns:
-            return self._prompts.of_turns(self._turns)
-        # Some models lose their mind without the token that every text began with in training.
-        return self._prompts.of_text("") or [self.model.vocab.tokenize("\n")[-1]]
-
-    def _plain_text(self) -> bytes:
-        """Return the end of a prompt that is no conversation."""
-        tail = b"".join(map(self._target.piece, self._text_order(self._prompt)[-_MOST_PLAIN:]))[-_MOST_PLAIN:]
-        return tail.decode(errors="ignore").encode()
-
-    def _add(self, data: bytes) -> None:
-        """Add bytes to the answer, and spell its last tokens anew with them."""
-        assert self._view is not None, "the prompt comes first"
-        self._answer += data
-        kept = max(0, len(self._ends) - _SAFE)
-        while kept and self._answer[self._ends[kept - 1]] & 0xC0 == 0x80:
-            kept -= 1
-        start = self._ends[kept - 1] if kept else 0
-        rest = bytes(self._answer[start:])
-        tokens = self._own.tokens(rest)
-        # A byte that is no character is left out where the drafter has no token for it.
-        self._has_half = tokens is None and whole_characters(rest) < len(rest)
-        if tokens is None:
-            tokens = self._own.tokens(rest[: whole_characters(rest)].decode(errors="ignore").encode()) or []
-        del self._view[len(self._view) - (len(self._ends) - kept) :]
-        self._view += tokens
-        sizes = accumulate((len(self._own.bytes_of(token)) for token in tokens), initial=start)
-        self._ends[kept:] = [min(end, len(self._answer)) for end in [*sizes][1:]]
+    def _unskipped(self, whole: Sequence[int]) -> list[int]:
+        """Return a view without what is skipped: what was, and as much more as the context has no room for."""
+        most = self.model.context_size - min(_ROOM, self.model.context_size // 4)
+        if len(whole) - self.skipped > most:
+            self.skipped = len(whole) - self._head - most // 2
+        self.skipped = max(0, min(self.skipped, len(whole) - self._head - 1))
+        return [*whole[: self._head], *whole[self._head + self.skipped :]]
 
     def _cut(self, length: int) -> None:
         del self._cached[length:]

@@ -1,7 +1,5 @@
 """Text of one draft while a drafter writes it, with the confidence of each of the target's tokens in it."""
 
-from enum import Enum
-from functools import cached_property
 from math import prod
 
 import numpy as np
@@ -10,8 +8,7 @@ from numpy.typing import NDArray
 from drafters.base import NO_DRAFT, Draft
 from drafters.text.picking import Picking
 from drafters.text.respelling import Respelled, Respelling
-from drafters.text.spelling import Spelling
-from models.base import Vocab
+from drafters.text.tokenizers import Role, Tokenizers
 from models.sampling.confidence import share
 
 _UNSETTLED = 0.93
@@ -21,66 +18,35 @@ Measured over 32 answers of the 1.5B, drafts of three tokens: the last token is 
 is in .98 once the draft goes on after it. To hold it back until then takes 1.4 steps more a round and gains nothing."""
 
 
-class Role(Enum):
-    """Roles of a drafter's tokens."""
-
-    TEXT = "text"
-    END = "end"
-    """Ends a turn."""
-    MARK = "mark"
-    """Has no text that a target could emit, such as the first mark of a turn."""
-
-
-class Controls:
-    """Roles of a vocabulary's tokens, by token and never by spelling."""
-
-    def __init__(self, vocab: Vocab) -> None:
-        self._vocab = vocab
-
-    def role(self, token: int) -> Role:
-        """Return the role of a token."""
-        if self._vocab.is_end(token):
-            return Role.END
-        return Role.MARK if token in self._marks or not self._vocab.piece(token) else Role.TEXT
-
-    @cached_property
-    def _marks(self) -> frozenset[int]:
-        return frozenset(added.token for added in self._vocab.added_tokens() if added.is_control)
-
-
 class DraftedText:
     """The drafter's own tokens of one draft, their bytes, and those bytes in the target's tokens."""
 
-    def __init__(
-        self, own: Spelling, respelling: Respelling, controls: Controls, picking: Picking, position: int
-    ) -> None:
-        """Take the drafter's spelling, roles and choice; the respelling for a context of `position` tokens."""
+    def __init__(self, tokenizers: Tokenizers, respelling: Respelling, picking: Picking, position: int) -> None:
+        """Take both tokenizers, the respelling for a context of `position` tokens, and the choice of tokens."""
         self.own: list[int] = []
         """The drafter's tokens so far."""
         self.is_open = True
         """Whether more can come: false after an end or a mark."""
-        self._spelling = own
+        self._tokenizers = tokenizers
         self._respelling = respelling
-        self._controls = controls
         self._picking = picking
         self._position = position
         self._bytes = bytearray()
-        self._starts: list[int] = []
-        self._shares: list[float] = []
+        self._begun: list[tuple[int, float]] = []
+        """First byte of each own token, and the drafter's confidence in it, 0 to 1."""
         self._end_share: float | None = None
         self._respelled = Respelled((), (), 0)
 
     def add(self, row: NDArray[np.float32]) -> bool:
         """Add the token of a row, shape (vocabulary of the drafter,); return False where the text ends."""
         token = self._picking.pick(row, self._position + self.length)
-        role = self._controls.role(token)
+        role, chance = self._tokenizers.roles.of(token), share(row, token)
         if role is not Role.TEXT:
-            self.is_open, self._end_share = False, share(row, token) if role is Role.END else None
+            self.is_open, self._end_share = False, chance if role is Role.END else None
             return False
         self.own.append(token)
-        self._starts.append(len(self._bytes))
-        self._shares.append(share(row, token))
-        self._bytes += self._spelling.bytes_of(token)
+        self._begun.append((len(self._bytes), chance))
+        self._bytes += self._tokenizers.own.bytes_of(token)
         self._respelled = self._respelling.tokens(bytes(self._bytes))
         return True
 
@@ -107,7 +73,6 @@ class DraftedText:
 
     def _confidence(self, spelled: Respelled) -> tuple[float, ...]:
         """Return the product of the confidence of those own tokens that begin in each of the target's tokens."""
-        own, starts = [*zip(self._starts, self._shares, strict=True)], spelled.starts
-        spans = zip(starts, (*starts[1:], len(self._bytes)), strict=False)
-        known = [prod(each for begun, each in own if start <= begun < end) for start, end in spans]
+        spans = zip(spelled.starts, (*spelled.starts[1:], len(self._bytes)), strict=False)
+        known = [prod(each for begun, each in self._begun if start <= begun < end) for start, end in spans]
         return tuple(each if place < spelled.settled else each * _UNSETTLED for place, each in enumerate(known))

@@ -24,6 +24,7 @@ VOCABULARIES = {
     "other order": OtherVocab(PAIRS[::7], bytes_first=False),
 }
 PROMPT = "the cat sat on the mat"
+GREEDY = Sampler(SamplingParams(temperature=0))
 
 
 def rounds_of(
@@ -92,7 +93,7 @@ def test_the_cache_holds_what_the_view_says(targets: str, drafters: str) -> None
     target = OtherToy(VOCABULARIES[targets])
     model, every = OtherToy(VOCABULARIES[drafters], seed=2), contexts(target, 12)
     drafter = TextDraftModel(model, target.vocab)
-    drafter.begin(target.vocab.tokenize(PROMPT), Sampler(SamplingParams()))
+    drafter.begin(target.vocab.tokenize(PROMPT), GREEDY)
     for context in every:
         draft = drafter.propose(context, 4)
         fresh = OtherToy(model.vocab, seed=2)
@@ -115,11 +116,38 @@ def test_a_stale_cache_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
         test_the_cache_holds_what_the_view_says("words", "all pairs")
 
 
+def test_a_text_longer_than_its_context_is_read_from_near_its_end() -> None:
+    target = ToyModel(context_size=1024)
+    prompt = target.vocab.tokenize(PROMPT * 20)
+    drafter = TextDraftModel(OtherToy(VOCABULARIES["words"], context_size=128), target.vocab)
+    drafter.begin(prompt, Sampler(SamplingParams()))
+    assert drafter.propose(prompt, 4).tokens
+    assert len(drafter.view(prompt)) < 128
+    assert drafter.view(prompt)[-8:] == drafter.model.vocab.tokenize(PROMPT * 20)[-8:]
+
+
+def test_what_was_skipped_stays_so_in_the_next_turn_and_not_in_another_conversation() -> None:
+    target, sampler = ToyModel(), Sampler(SamplingParams())
+    drafter = TextDraftModel(OtherToy(VOCABULARIES["bytes"]), target.vocab)
+    prompt = target.vocab.tokenize(PROMPT * 5)
+    drafter.begin(prompt, sampler)
+    drafter.focus(prompt, 40)
+    drafter.propose(prompt, 4)
+    assert len(drafter.view(prompt)) == 41 - 1 + drafter._head
+    longer = target.vocab.tokenize(PROMPT * 6)
+    drafter.begin(longer, sampler)
+    assert drafter.unread(longer) <= len(longer) - len(prompt) + 1
+    other = target.vocab.tokenize("and so on. " * 12)
+    drafter.begin(other, sampler)
+    drafter.view(other)
+    assert drafter.skipped == 0
+
+
 def test_drafts_end_by_role() -> None:
     target, own = OtherToy(OtherVocab()), OtherVocab(WORDS)
     drafter = TextDraftModel(EndingToy(own, [own.spell(b"tao")[0], own.end]), target.vocab)
     context = target.vocab.tokenize(PROMPT)
-    drafter.begin(context, Sampler(SamplingParams()))
+    drafter.begin(context, GREEDY)
     assert drafter.propose(context, 8).tokens == (*target.vocab.spell(b"tao"), target.vocab.end)
 
 
@@ -127,7 +155,7 @@ def test_another_mark_ends_a_draft_and_is_no_text() -> None:
     target, own = OtherToy(OtherVocab()), OtherVocab(WORDS)
     drafter = TextDraftModel(EndingToy(own, [*own.spell(b". tao"), own.mark]), target.vocab)
     context = target.vocab.tokenize(PROMPT)
-    drafter.begin(context, Sampler(SamplingParams()))
+    drafter.begin(context, GREEDY)
     assert drafter.propose(context, 8).tokens == tuple(target.vocab.spell(b". tao"))
 
 
@@ -144,6 +172,26 @@ class EndingToy(OtherToy):
         self._start = end if self._start is None else self._start
         row[self._said[min(end - self._start, len(self._said) - 1)]] = 99.0
         return row
+
+
+def test_the_targets_own_noise_chooses_above_temperature_0() -> None:
+    """With the target's scores a drafter then says what the target will say, which the likeliest text often is not."""
+    sampler, vocab = Sampler(SamplingParams(temperature=1.3, seed=3)), OtherVocab(PAIRS[::3])
+    agreed = []
+    for seed in (sampler, GREEDY):
+        target = OtherToy(vocab)
+        drafter = TextDraftModel(OtherToy(OtherVocab(PAIRS[::3])), vocab)
+        context = vocab.spell(b"q") * 3
+        drafter.begin(context, seed)
+        accepted = 0
+        for _ in range(40):
+            row = target.decode(context[target.length :], 1)[0]
+            emitted = sampler.pick(row, context)
+            accepted += drafter.propose(context, 1).tokens == (emitted,)
+            context.append(emitted)
+            drafter.accept([emitted], 0)
+        agreed.append(accepted)
+    assert agreed[0] > agreed[1]
 
 
 def test_letters_of_the_toy_are_bytes() -> None:

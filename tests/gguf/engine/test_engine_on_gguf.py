@@ -22,6 +22,7 @@ from app.engine.decoding.controller import FixedLength
 from app.engine.decoding.ending import Ending, Finish
 from app.engine.decoding.request import Question
 from app.engine.decoding.verify import verify
+from app.engine.runtime import load
 from app.engine.runtime.load import LoadPlan
 from app.engine.runtime.worker import Worker
 from drafters.base import Drafter, NullDrafter
@@ -392,8 +393,46 @@ def test_a_draft_file_that_is_refused_leaves_the_chat_as_it_was(worker: Worker, 
     turns = [Turn("user", "tell me the thing")]
     list(worker.use_drafter(parse_drafter(str(files["near"])), silent))
     before = chat(worker, turns)
-    with pytest.raises(PairError, match="renamed can't draft"):
-        list(worker.use_drafter(parse_drafter(str(files["renamed"])), silent))
+    with pytest.raises(PairError, match="recurrent can't draft"):
+        list(worker.use_drafter(parse_drafter(str(files["recurrent"])), silent))
     after = chat(worker, turns)
     assert (after.drafter, after.answer) == ("suffix+model:near", before.answer)
     assert after.stats.reused_tokens == after.stats.prompt_tokens - 1
+
+
+def test_a_draft_file_with_other_tokens_drafts_text(worker: Worker, files: Files) -> None:
+    turns = [Turn("user", "tell me the thing")]
+    plain = chat(worker, turns)
+    (message,) = worker.use_drafter(parse_drafter(f"model:{files['renamed']}"), silent)
+    drafted = chat(worker, turns)
+    assert (drafted.drafter, drafted.answer) == ("text:renamed", plain.answer)
+    assert drafted.stats.drafted > 0
+    assert "renamed has other tokens than the target (token 65 is 'A'" in message.notes[0]
+
+
+@pytest.mark.parametrize(("against", "drafter"), [("", "suffix+text:renamed"), ("too dear", "suffix")])
+def test_one_drafts_with_no_flag_where_it_is_worth_loading(
+    files: Files, monkeypatch: pytest.MonkeyPatch, against: str, drafter: str
+) -> None:
+    monkeypatch.setattr(load, "reason_against", lambda *_: against)
+    memory = files["llama"].with_name("standing.json")
+    plan = LoadPlan(str(files["llama"]), parse_drafter("auto"), OPTIONS, memory, standing=str(files["renamed"]))
+    worker = Worker(plan, AbortFlag(), FakeClock())
+    try:
+        list(worker.load(silent))
+        assert chat(worker, [Turn("user", "tell me the thing")]).drafter == drafter
+    finally:
+        worker.close()
+
+
+def test_a_target_is_no_draft_model_of_its_own(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load, "reason_against", lambda *_: "")
+    memory = files["llama"].with_name("standing.json")
+    for standing in (str(files["llama"]), "no such file.gguf"):
+        plan = LoadPlan(str(files["llama"]), parse_drafter("auto"), OPTIONS, memory, standing=standing)
+        worker = Worker(plan, AbortFlag(), FakeClock())
+        try:
+            list(worker.load(silent))
+            assert chat(worker, [Turn("user", "tell me the thing")]).drafter == "suffix"
+        finally:
+            worker.close()
