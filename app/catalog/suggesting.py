@@ -108,7 +108,9 @@ def _verdict(found: Suggestion) -> str:
         return (
             f"No drafter can help: rejected tokens can't be undone in its memory ({found.target.info.memory_reason}):"
         )
-    return f"No draft model needed: {_why_none(found)}. The suffix index drafts without a model:"
+    return (
+        f"No draft model needed: {_why_none(found)}. The suffix index drafts, and where it pays the starter, as text:"
+    )
 
 
 def _why_none(found: Suggestion) -> str:

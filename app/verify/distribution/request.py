@@ -59,7 +59,7 @@ def _check_temperature(bench: BenchRequest) -> None:
 
 def _arm(bench: BenchRequest) -> ArmSpec:
     arms = [arm for arm in bench.arms if arm.kind != PLAIN]
-    if len(arms) != 1 or arms[0].kind == "auto":
+    if len(arms) != 1 or arms[0].kind in ("auto", "text"):
         names = ", ".join(str(arm) for arm in bench.arms)
         raise UsageError(
             f"--statistics checks one drafter at a time, and --vs names {names}.",
