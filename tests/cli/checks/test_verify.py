@@ -16,7 +16,7 @@ from checking import caught
 from rounding import with_amplitude
 from run_here import Done, localspec_here
 from run_localspec import ROOT, environment, localspec, shared_folder
-from tiny_gguf import CHATML_TEMPLATE, write_llama
+from tiny_gguf import CHATML_TEMPLATE, write_llama, write_recurrent
 
 from app.engine.decoding import speculate
 from app.engine.decoding.verify import Verdict
@@ -191,8 +191,9 @@ def test_the_certificate_of_a_gguf_pair_names_files_build_and_settings(tmp_path:
     assert all(one["drafted"] > 0 for one in found["results"] if one["arm"] == "model:2")
 
 
-def test_a_pair_that_does_not_fit_is_refused(tmp_path: Path, pair: tuple[Path, Path]) -> None:
-    done = localspec_here("verify", "toy", "--draft", str(pair[1]), "-t", "1", "-c", "512", home=tmp_path)
+def test_a_pair_that_does_not_fit_is_refused(tmp_path: Path) -> None:
+    draft = write_recurrent(tmp_path / "recurrent.gguf")
+    done = localspec_here("verify", "toy", "--draft", str(draft), "-t", "1", "-c", "512", home=tmp_path)
     assert (done.returncode, done.stdout) == (4, "")
     assert "Traceback" not in done.stderr
 
