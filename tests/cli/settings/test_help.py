@@ -15,7 +15,7 @@ from app.command_line.cli import command_line, run
 from app.flags.options import ModelName
 
 FLAGS = "-m -p -f -c -t -tb -ngl -n -sys --temp --top-k --top-p --min-p --seed --draft --draft-max"
-HEAVY = ("llama_cpp", "textual", "rich", "numpy", "jinja2", "huggingface_hub")
+HEAVY = ("importlib.metadata", "llama_cpp", "textual", "rich", "numpy", "jinja2", "huggingface_hub")
 
 
 @pytest.mark.parametrize(
