@@ -9,14 +9,17 @@ from click.core import ParameterSource
 
 from app import __version__
 from app.bench.options import bench_options
+from app.catalog.drafter_options import drafter
 from app.catalog.options import check, models
 from app.command_line.completions import SHELLS, script
 from app.command_line.run_exit import exit_code
 from app.complete.options import complete
-from app.config.files import read_all, user_file
+from app.config.files import read_all
+from app.config.options import config
 from app.config.project import consider_project
 from app.config.schema import commands_of
 from app.doctor.options import doctor
+from app.flags.epilog import EXIT_CODES
 from app.flags.options import NOTED, NOTES, ModelName, SectionedCommand, run_options
 from app.flags.precedence import given_flags, was_given
 from app.history.options import history
@@ -35,10 +38,6 @@ _VERIFY = "Verify that drafting does not change the text."
 _TUNE = "Find the fastest settings for MODEL on this machine."
 _HELP_WANTED = "app.command_line.cli: help wanted"
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
-_EPILOG = (
-    "Exit codes: 0 ok; 1 failure; 2 usage; 3 model not found or corrupt; 4 incompatible pair; "
-    "5 does not fit in memory; 6 outputs diverged; 130 interrupted; 141 broken pipe."
-)
 
 
 def _show_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -61,7 +60,7 @@ class _Commands(click.Group):
         return super().parse_args(context, arguments)
 
 
-@click.group(cls=_Commands, context_settings=_SETTINGS, epilog=_EPILOG)
+@click.group(cls=_Commands, context_settings=_SETTINGS, epilog=EXIT_CODES)
 @click.option(
     "--version",
     is_flag=True,
@@ -86,7 +85,7 @@ def command_line(context: click.Context) -> None:
         context.default_map = read_all(command_line)
 
 
-@command_line.command(cls=SectionedCommand, epilog=_EPILOG)
+@command_line.command(cls=SectionedCommand, epilog=EXIT_CODES)
 @click.argument("model", required=False, type=ModelName("starter"), envvar="LOCALSPEC_MODEL")
 @click.argument("prompt", nargs=-1)
 @run_options
@@ -121,7 +120,7 @@ def run(context: click.Context, /, model: str | None, prompt: tuple[str, ...], *
     context.exit(start(model, prompt, flags, named=was_given(context, "model"), given=given_flags(context)))
 
 
-@command_line.command(cls=SectionedCommand, epilog=_EPILOG, short_help=_BENCH)
+@command_line.command(cls=SectionedCommand, epilog=EXIT_CODES, short_help=_BENCH)
 @click.argument("model", required=False, type=ModelName("starter"), envvar="LOCALSPEC_MODEL")
 @bench_options
 @click.pass_context
@@ -147,7 +146,7 @@ def bench(context: click.Context, /, model: str | None, **flags: Any) -> None:
     context.exit(run_bench(read_bench(model, flags)))
 
 
-@command_line.command(cls=SectionedCommand, epilog=_EPILOG, short_help=_VERIFY)
+@command_line.command(cls=SectionedCommand, epilog=EXIT_CODES, short_help=_VERIFY)
 @click.argument("model", required=False, type=ModelName("starter"), envvar="LOCALSPEC_MODEL")
 @verify_options
 @click.pass_context
@@ -174,7 +173,7 @@ def verify(context: click.Context, /, model: str | None, **flags: Any) -> None:
     context.exit(start_verify(model, flags, named=named, given=given))
 
 
-@command_line.command(cls=SectionedCommand, epilog=_EPILOG, short_help=_TUNE)
+@command_line.command(cls=SectionedCommand, epilog=EXIT_CODES, short_help=_TUNE)
 @click.argument("model", required=False, type=ModelName("starter"), envvar="LOCALSPEC_MODEL")
 @tune_options
 @click.pass_context
@@ -196,36 +195,6 @@ def tune(context: click.Context, /, model: str | None, **flags: Any) -> None:
     context.exit(run_tune(read_tune(model, flags, given_flags(context))))
 
 
-@command_line.group(epilog=_EPILOG)
-def drafter() -> None:
-    """Show or remove the drafter's memory of earlier runs.
-
-    The drafter copies drafts from earlier prompts and answers. They are kept as token ids, for each project (the
-    nearest folder upwards with a .git, else the working directory). The model turns token ids back into text, so only
-    you can read the files. `localspec run --no-memory`, or LOCALSPEC_NO_MEMORY=1, keeps and uses nothing.
-    """
-
-
-@drafter.command()
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def show(*, as_json: bool) -> None:
-    """Show the folder, size and projects of the drafter's memory."""
-    from app.catalog.drafter_command import show_memory
-
-    show_memory(as_json=as_json)
-
-
-@drafter.command(short_help="Remove the drafter's memory of this project.")
-@click.option("--all", "everything", is_flag=True, help="Remove the memory of all projects.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
-@click.pass_context
-def forget(context: click.Context, /, *, everything: bool, yes: bool) -> None:
-    """Remove the drafter's memory of this project. On a terminal, asks first."""
-    from app.catalog.drafter_command import forget_memory
-
-    context.exit(forget_memory(everything=everything, ask=not yes))
-
-
 @command_line.command()
 @click.argument("shell", type=click.Choice(SHELLS))
 def completions(shell: str) -> None:
@@ -240,59 +209,8 @@ def completions(shell: str) -> None:
     Terminal().say(script(command_line, shell) + "\n")
 
 
-@command_line.group(epilog=_EPILOG)
-def config() -> None:
-    """Show the settings in effect and their origins.
-
-    A flag of run, bench, verify, tune, complete, serve or lsp can be set in a file, by a long name without the dashes:
-    `temp = 0.2` for every command that has the flag and accepts the value, or in a table such as [run] for one. Flags
-    about a single run, such as --prompt, can't be set there. Precedence: flag, environment variable, project file
-    (.localspec.toml in a project's folder), user file. A setting that contradicts a given flag is ignored. To turn off
-    a flag that a file turns on, give its opposite: --no-quiet, or --adapt for --no-adapt.
-
-    A project file may come with a repository from elsewhere. Its settings that choose files to load or read, or
-    instruct the model, count only once the file is trusted. On a terminal localspec asks; otherwise use localspec
-    config trust.
-    """
-
-
-@config.command("show", short_help="Show settings and their origins.")
-@click.option("--all", "everything", is_flag=True, help="Include the built-in defaults.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def show_config(*, everything: bool, as_json: bool) -> None:
-    """Show the settings that files and environment change, with the origin of each."""
-    from app.config.command import show_settings
-
-    show_settings(command_line, everything=everything, as_json=as_json)
-
-
-@config.command("path", short_help="Print the path of the user's settings file.")
-def config_path() -> None:
-    """Print the path of the user's settings file, whether it exists or not."""
-    Terminal().say(f"{user_file()}\n")
-
-
-@config.command("trust", short_help="Trust a project's settings file.")
-@click.argument("folder", required=False, type=click.Path())
-def trust_config(*, folder: str | None) -> None:
-    """Trust the settings file of the project in FOLDER (default: here) to choose models and files.
-
-    Prints the settings that then count. After a change of the file, localspec asks again.
-    """
-    from app.config.project import trust_project
-
-    trust_project(command_line, folder)
-
-
-@config.command("untrust", short_help="Withdraw the trust in a project's settings file.")
-@click.argument("folder", required=False, type=click.Path())
-def untrust_config(*, folder: str | None) -> None:
-    """Withdraw the trust: settings about models and files in FOLDER's project (default: here) are ignored again."""
-    from app.config.project import untrust_project
-
-    untrust_project(command_line, folder)
-
-
+command_line.add_command(drafter)
+command_line.add_command(config)
 command_line.add_command(complete)
 command_line.add_command(history)
 command_line.add_command(serve)

@@ -1,7 +1,6 @@
 """Lookup of a model file by a name that a user types: a path, another program's name, or `starter`."""
 
 from contextlib import suppress
-from importlib import metadata
 from pathlib import Path
 
 from models.errors import ModelFileError
@@ -39,6 +38,9 @@ def is_same_model(one: str, other: str) -> bool:
 
 def _starter() -> Path:
     """Find the weights among the files of the installed package, without importing any of its code."""
+    # Imported here: it takes a fifth of the time of `localspec --help`.
+    from importlib import metadata
+
     try:
         files = metadata.files(_STARTER_PACKAGE) or []
     except metadata.PackageNotFoundError:

@@ -13,7 +13,6 @@ from app.doctor import files, machine, terminals, versions
 from app.doctor.findings import Finding, Mark, size
 from app.doctor.settings import setting_findings
 from app.doctor.sizes import measure
-from app.shell import extras
 
 GIB = 1 << 30
 STORES = ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "LLAMA_CACHE", "OLLAMA_MODELS", "LOCALSPEC_MODELS")
@@ -199,7 +198,7 @@ def test_a_settings_file_that_can_not_be_read_is_one_line(home: Path, written: s
 
 def test_optional_parts_are_there_or_not_and_that_is_fine(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = ["click>=8", "click>=8 ; extra == 'have'", 'no-such-package==1; extra == "lack"', "b>2; extra == 'lack'"]
-    monkeypatch.setattr(extras.metadata, "requires", lambda _: wanted)
+    monkeypatch.setattr("importlib.metadata.requires", lambda _: wanted)
     found = by_name(versions.version_findings())
     assert {*found} == {"localspec", "Python", "llama-cpp-python", "have", "lack"}
     assert found["have"].fact.startswith("click 8")

@@ -11,7 +11,7 @@ from models.system import installing
 
 def test_the_command_names_the_libraries_and_their_versions(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = ["click>=8", "a>=1.2 ; extra == 'one'", 'b==3; extra == "two"', "c; extra == 'one'"]
-    monkeypatch.setattr(extras.metadata, "requires", lambda _: wanted)
+    monkeypatch.setattr(metadata, "requires", lambda _: wanted)
     assert extras.extras() == {"one": ["a>=1.2", "c"], "two": ["b==3"]}
     assert 'pip install "a>=1.2" "c"' in extras.install_command("one")
 
@@ -20,7 +20,7 @@ def test_where_localspec_is_not_installed_the_command_names_the_part(monkeypatch
     def unknown(_: str) -> None:
         raise metadata.PackageNotFoundError
 
-    monkeypatch.setattr(extras.metadata, "requires", unknown)
+    monkeypatch.setattr(metadata, "requires", unknown)
     assert 'pip install "localspec[one]"' in extras.install_command("one")
 
 

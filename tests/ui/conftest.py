@@ -3,7 +3,13 @@
 from pathlib import Path
 
 import pytest
+from known_probes import remember_probes
 from ui_chat import own_folders
+
+
+@pytest.fixture(autouse=True)
+def _probes_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    remember_probes(monkeypatch)
 
 
 @pytest.fixture

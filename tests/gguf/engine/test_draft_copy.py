@@ -43,6 +43,7 @@ class Loading:
         self.told: list[str] = []
         self.loader = Loader(self.plan, self.abort, FakeClock(0.01), lambda words, _: self.told.append(words))
         self.path = path
+        self.drafter = ""
 
     @property
     def copies(self) -> list[Path]:
@@ -134,15 +135,24 @@ def test_with_a_fitting_context_the_copy_is_what_counts(wide: Path, tmp_path: Pa
     assert loading.draft_name() == f"model:{loading.copies[0].stem}"
 
 
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> Loading:
+    """A model with a written copy, for all kinds of damage in turn: each test leaves a sound copy behind."""
+    folder = tmp_path_factory.mktemp("copied")
+    loading = Loading(write_llama(folder / "wide.gguf", file_type=LlamaFileType.ALL_F32, n_embd=256), folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(draft_copy, "_SMALLEST", 0)
+        loading.drafter = loading.draft_name()
+    return loading
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes, owners and modes are POSIX")
 @pytest.mark.parametrize("name", DAMAGE)
-def test_a_copy_that_is_damaged_or_not_ours_is_written_anew(wide: Path, tmp_path: Path, name: str) -> None:
-    first = Loading(wide, tmp_path)
-    drafter = first.draft_name()
-    copy = next(each for each in first.copies if each.suffix == ".gguf")
+def test_a_copy_that_is_damaged_or_not_ours_is_written_anew(copied: Loading, name: str) -> None:
+    copy = next(each for each in copied.copies if each.suffix == ".gguf")
     written = copy.read_bytes()
     DAMAGE[name](copy, Random(0))
-    assert Loading(wide, tmp_path).draft_name() == drafter
+    assert Loading(copied.path, copied.plan.memory.parent).draft_name() == copied.drafter
     assert copy.is_file()
     assert not copy.is_symlink()
     assert copy.read_bytes() == written

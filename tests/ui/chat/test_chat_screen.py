@@ -11,36 +11,38 @@ from app.ui.transcript.look import look_of
 pytestmark = pytest.mark.usefixtures("folders")
 
 
-@pytest.mark.parametrize(
-    ("line", "shown"),
-    [
-        ("/stats", "No answer yet."),
-        ("/set", "repeat-last-n"),
-        ("/set temp 0.25", "temp is 0.25."),
-        ("/set temp warm", "temp can't be 'warm'."),
-        ("/nothing", "Unknown command /nothing."),
-        ("/copy", "There is no answer yet."),
-        ("/system", "No system prompt."),
-        ("/explain", "No round"),
-        ("/spec", "Drafter lookup"),
-        ("/title", "The conversation is empty."),
-        ("/strict", "Strict is off"),
-        ("/strict maybe", "/strict can't take 'maybe'."),
-        ("/strict on", "strict: exact up to"),
-        ("/theme pink", "Unknown theme 'pink'."),
-        ("/history", "No conversations are saved."),
-        ("/save", "/save needs a file name."),
-        ("/draft model:gone.gguf", "There is no file gone.gguf."),
-        ("/model gone.gguf", "There is no file gone.gguf."),
-    ],
-)
-def test_commands_answer_on_the_screen_and_the_chat_goes_on(line: str, shown: str) -> None:
+COMMANDS = [
+    ("/stats", "No answer yet."),
+    ("/set", "repeat-last-n"),
+    ("/set temp 0.25", "temp is 0.25."),
+    ("/set temp warm", "temp can't be 'warm'."),
+    ("/nothing", "Unknown command /nothing."),
+    ("/copy", "There is no answer yet."),
+    ("/system", "No system prompt."),
+    ("/explain", "No round"),
+    ("/spec", "Drafter lookup"),
+    ("/title", "The conversation is empty."),
+    ("/strict", "Strict is off"),
+    ("/strict maybe", "/strict can't take 'maybe'."),
+    ("/strict on", "strict: exact up to"),
+    ("/theme pink", "Unknown theme 'pink'."),
+    ("/history", "No conversations are saved."),
+    ("/save", "/save needs a file name."),
+    ("/draft model:gone.gguf", "There is no file gone.gguf."),
+    ("/model gone.gguf", "There is no file gone.gguf."),
+]
+"""Lines of an empty conversation, each with a part of what answers it."""
+
+
+def test_commands_answer_on_the_screen_and_the_chat_goes_on() -> None:
     async def steps() -> None:
         async with chatting() as chat:
             await chat.ready()
-            await chat.type(line)
-            await chat.until(lambda: shown in chat.notes)
-            await chat.ready()
+            for line, shown in COMMANDS:
+                before = len(chat.notes)
+                await chat.type(line)
+                await chat.until(lambda: shown in chat.notes[before:])  # noqa: B023
+                await chat.ready()
             assert await chat.ask("abc")
 
     drive(steps())
