@@ -142,9 +142,10 @@ def test_without_a_quantisation_the_usual_ones_come_first(home: Path) -> None:
 def test_without_a_quantisation_and_a_usual_one_the_choices_are_named(home: Path) -> None:
     for name in ("a-Q5_K_M.gguf", "b-F16.gguf"):
         in_hub(home, "user/repo", name)
-    error = not_here("user/repo")
-    assert error.cause == "They are: a-Q5_K_M.gguf, b-F16.gguf."
-    assert error.hint == "Name one: user/repo:Q5_K_M."
+    with pytest.raises(ModelFileError) as caught:
+        find_model("user/repo")
+    assert caught.value.cause == "They are: a-Q5_K_M.gguf, b-F16.gguf."
+    assert caught.value.hint == "Name one: user/repo:Q5_K_M."
 
 
 def test_a_shorter_quantisation_is_not_part_of_a_longer(home: Path) -> None:
