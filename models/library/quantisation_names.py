@@ -40,10 +40,10 @@ def labelled(files: Sequence[Named], label: str) -> list[Named]:
 
 
 def choose(files: Sequence[Named], label: str = "", repo: str = "user/repo") -> Path | None:
-    """Return the file of a repository that a label means; without one Q4_K_M, else Q8_0, else the first.
+    """Return the file of a repository that a label means; without one Q4_K_M, else Q8_0, else the only model.
 
     Headers decide which files are models; `repo` is how an error calls the repository. Raises ModelFileError where
-    several models have the label.
+    several models have the label, or none of those and the repository several models.
     """
     for wanted in (label,) if label else ("Q4_K_M", "Q8_0"):
         found = labelled(files, wanted)
@@ -53,12 +53,26 @@ def choose(files: Sequence[Named], label: str = "", repo: str = "user/repo") -> 
             raise ambiguous(repo, wanted, [name for name, _ in found])
         if found:
             return found[0][1]
-    models = [each for each in files if not is_head(each[0])]
-    return None if label or not models else models[0][1]
+    models = [] if label else [each for each in files if not is_head(each[0])]
+    if len(models) > 1:
+        models = models_among(models)
+    if len(models) > 1:
+        raise _several(repo, [name for name, _ in models])
+    return models[0][1] if models else None
 
 
 class AmbiguousNameError(ModelFileError):
     """A name that several models have; its cause lists them."""
+
+
+def _several(repo: str, names: Sequence[str]) -> AmbiguousNameError:
+    labels = [label_of(name) for name in names]
+    short = f"{repo}:{labels[0]}" if labels[0] and labels.count(labels[0]) == 1 else f"hf://{repo}/{names[0]}"
+    return AmbiguousNameError(
+        f"{repo} has {len(names)} models on this machine, and none is Q4_K_M or Q8_0.",
+        cause=f"They are: {', '.join(names)}.",
+        hint=f"Name one: {shlex.quote(short)}.",
+    )
 
 
 def ambiguous(repo: str, label: str, names: Sequence[str]) -> AmbiguousNameError:

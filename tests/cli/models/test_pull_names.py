@@ -7,6 +7,7 @@ import pytest
 from hub_server import HubState
 from pulling import REPO, cached, hub_with_models, model, path_of, pull, split_part
 from raw_gguf import VOCABULARY, Weights, gguf_bytes
+from run_here import localspec_here
 
 
 @pytest.fixture
@@ -75,3 +76,35 @@ def test_a_repository_that_was_renamed_is_pulled_by_its_old_name(hub: HubState, 
     done = pull(tmp_path, "former/name-GGUF:Q2_K")
     assert done.returncode == 0, done.stderr
     assert path_of(tmp_path, "former/name-GGUF:Q2_K").name == "m-Q2_K.gguf"
+
+
+def path_refused(home: Path, name: str) -> str:
+    done = localspec_here("models", "path", name, home=home)
+    assert done.returncode == 3, done.stdout
+    return " ".join(done.stderr.split())
+
+
+def test_a_repository_of_several_quantisations_is_not_named_by_itself(hub: HubState, tmp_path: Path) -> None:
+    """The first one by its letters would be as good a choice as any."""
+    for place, label in enumerate(("Q3_K_M", "Q5_K_M", "Q6_K"), 1):
+        hub.add("user/many", f"m-{label}.gguf", model(place))
+        hub.add("user/many", f"Aside/m-{label}.gguf", draft_head())
+    assert pull(tmp_path, "user/many:Q5_K_M").returncode == 0
+    assert path_of(tmp_path, "user/many").name == "m-Q5_K_M.gguf"
+    assert pull(tmp_path, "hf://user/many/Aside/m-Q3_K_M.gguf").returncode == 0
+    assert path_of(tmp_path, "user/many").name == "m-Q5_K_M.gguf", "a head is no model"
+    assert pull(tmp_path, "user/many:Q6_K").returncode == 0
+    said = path_refused(tmp_path, "user/many")
+    assert "user/many has 2 models on this machine, and none is Q4_K_M or Q8_0." in said
+    assert "They are: m-Q5_K_M.gguf, m-Q6_K.gguf." in said
+    assert "Name one: user/many:Q5_K_M." in said
+    assert path_of(tmp_path, "user/many:Q6_K").name == "m-Q6_K.gguf"
+
+
+def test_models_without_a_quantisation_in_their_names_are_named_by_their_files(hub: HubState, tmp_path: Path) -> None:
+    for place, name in enumerate(("one.gguf", "two.gguf"), 1):
+        hub.add("user/plain", name, model(place))
+        assert pull(tmp_path, f"hf://user/plain/{name}").returncode == 0
+    assert "Name one: hf://user/plain/one.gguf." in path_refused(tmp_path, "user/plain")
+    assert path_of(tmp_path, "hf://user/plain/two.gguf").name == "two.gguf"
+    assert "hf://user/plain/one.gguf" in localspec_here("models", "ls", home=tmp_path).stdout

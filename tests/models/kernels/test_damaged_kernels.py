@@ -73,8 +73,12 @@ def repaired(place: Path, name: str, seed: int, suffix: str = "") -> None:
     other = target.with_name("other")
     shutil.copy2(target, other)
     other.replace(target)
+    checksum = library.with_name(library.name + SEAL).read_bytes().split()[0]
     DAMAGE[name](target, random)
     fine = name == "unreadable" and os.geteuid() == 0
+    if suffix == SEAL and name in CONTENT:
+        # Size and time stand behind the checksum, and nothing depends on them.
+        fine = target.read_bytes().split()[:1] == [checksum]
     assert is_compiled() is fine
     assert (state() == "no kernels") is not fine
     assert answer() == 42

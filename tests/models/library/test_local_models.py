@@ -131,11 +131,21 @@ def test_a_repository_is_found_in_any_case_as_on_the_hub(home: Path, form: str) 
     assert (find_model("user/repo-gguf"), find_model("User/Repo-GGUF")) == (other, path)
 
 
-@pytest.mark.parametrize("files", [["a-Q8_0.gguf", "b-Q6_K.gguf"], ["b-F16.gguf", "a-Q5_K_M.gguf"], ["z.gguf"]])
-def test_without_a_quantisation_the_usual_ones_come_first(home: Path, files: list[str]) -> None:
-    paths = [in_hub(home, "user/repo", name) for name in files]
-    expected = paths[0] if "Q8_0" in files[0] else min(paths)
-    assert find_model("user/repo") == expected
+def test_without_a_quantisation_the_usual_ones_come_first(home: Path) -> None:
+    in_hub(home, "user/repo", "a-F16.gguf")
+    assert find_model("user/repo").name == "a-F16.gguf"
+    for name in ("b-Q8_0.gguf", "c-Q4_K_M.gguf"):
+        usual = in_hub(home, "user/repo", name)
+        assert find_model("user/repo") == usual
+
+
+def test_without_a_quantisation_and_a_usual_one_the_choices_are_named(home: Path) -> None:
+    for name in ("a-Q5_K_M.gguf", "b-F16.gguf"):
+        in_hub(home, "user/repo", name)
+    with pytest.raises(ModelFileError) as caught:
+        find_model("user/repo")
+    assert caught.value.cause == "They are: a-Q5_K_M.gguf, b-F16.gguf."
+    assert caught.value.hint == "Name one: user/repo:Q5_K_M."
 
 
 def test_a_shorter_quantisation_is_not_part_of_a_longer(home: Path) -> None:
