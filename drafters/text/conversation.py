@@ -19,11 +19,8 @@ class OwnPrompt:
         self.marks = self._templates.marks
         self._reader = TextReader(model.vocab, self.marks)
         self._last = MarkedText(""), list[int]()
-
-    @property
-    def speaks_turns(self) -> bool:
-        """Whether the drafter has a chat template that can be used."""
-        return self._templates.working() is not None
+        # The first prompt takes ten times as long as others: its template is compiled. No answer should wait for that.
+        self.of_turns([Message("user", "")])
 
     def of_turns(self, turns: Sequence[Message]) -> list[int]:
         """Return the prompt for the next answer to a conversation; plain text where the template refuses it."""
