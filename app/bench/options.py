@@ -5,7 +5,8 @@ from collections.abc import Callable
 import click
 from click.core import ParameterSource
 
-from app.flags.options import MODEL_OPTIONS, NO_DRAFT_COPY, SHAPING_OPTIONS, Command, ModelName, add_options, option
+from app.flags.declaring import Command, ModelName, add_options, option
+from app.flags.options import MODEL_OPTIONS, NO_DRAFT_COPY, SHAPING_OPTIONS
 from drafters.registry import FREE_DRAFTERS, names_without_model
 
 _WHAT, _DRAFT, _SAMPLING, _OUTPUT = "What to measure", "Speculation", "Sampling", "Output"

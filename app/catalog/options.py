@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from app.flags.context_size import CONTEXT_HELP, ContextSetting, ContextSize
-from app.flags.options import ModelName
+from app.flags.declaring import ModelName
 from models.llama.cache_types import CACHE_TYPES
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

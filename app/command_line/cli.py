@@ -19,8 +19,9 @@ from app.config.options import config
 from app.config.project import consider_project
 from app.config.schema import commands_of
 from app.doctor.options import doctor
+from app.flags.declaring import NOTED, NOTES, ModelName, SectionedCommand
 from app.flags.epilog import EXIT_CODES
-from app.flags.options import NOTED, NOTES, ModelName, SectionedCommand, run_options
+from app.flags.options import run_options
 from app.flags.precedence import given_flags, was_given
 from app.history.options import history
 from app.lsp.options import lsp

@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from app.flags.declaring import FileName, ModelName, SectionedCommand, add_options, option
 from app.flags.number_types import FiniteRange, TokenLimit
 from app.flags.options import (
     ALLOW_ROUNDING,
@@ -14,11 +15,6 @@ from app.flags.options import (
     NO_DRAFT_COPY,
     SHAPING_OPTIONS,
     STRICT,
-    FileName,
-    ModelName,
-    SectionedCommand,
-    add_options,
-    option,
 )
 
 CURSOR = "<|cursor|>"

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from app.flags.options import SectionedOption
+from app.flags.declaring import SectionedOption
 from models.errors import UsageError
 
 _NEVER = frozenset(

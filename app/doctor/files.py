@@ -9,7 +9,7 @@ from pathlib import Path
 
 from app.doctor.findings import Finding, Mark, size
 from app.doctor.own_files import own_files
-from app.doctor.sizes import is_there, measure
+from app.doctor.sizes import Measured, is_there, measure
 from app.shell.paths import cache_folder, conversations_file, state_folder
 from models.library.stores import hub_folder, llama_cpp_folder, lm_studio_folders, ollama_folders, own_folders
 from models.system.counted import counted
@@ -63,7 +63,12 @@ def _amount(store: _Store) -> Finding:
     shown = [folder for folder in store.shown if is_there(folder)] or store.shown or there or store.places
     where = ", ".join(map(str, shown if there else shown[:1]))
     if not there:
-        return _files(store.name, f"none; the place for it is {where}", public="none", values={"size": 0, "files": 0})
+        return _files(
+            store.name,
+            f"none; the place for it is {where}",
+            public="none",
+            values={**asdict(Measured(0, 0, complete=True)), "named_by": ""},
+        )
     measured = measure(there)
     named = next((variable for variable in store.variables if os.environ.get(variable)), "")
     least = "" if measured.complete else "at least "

@@ -3,7 +3,7 @@
 import click
 from click.core import ParameterSource
 
-from app.flags.options import ModelName
+from app.flags.declaring import ModelName
 from models.errors import UsageError
 
 _HELP = """Check engine, devices, memory, files, terminal and settings.

@@ -4,18 +4,9 @@ from typing import Any
 
 import click
 
+from app.flags.declaring import Command, ModelName, SectionedCommand, add_options, option
 from app.flags.number_types import FiniteRange
-from app.flags.options import (
-    ALLOW_ROUNDING,
-    DRAFTER,
-    MODEL_OPTIONS,
-    NO_DRAFT_COPY,
-    Command,
-    ModelName,
-    SectionedCommand,
-    add_options,
-    option,
-)
+from app.flags.options import ALLOW_ROUNDING, DRAFTER, MODEL_OPTIONS, NO_DRAFT_COPY
 
 _DRAFT, _COMPLETION, _PROTOCOL = "Speculation", "Completion", "Protocol"
 _HELP = """Run a language server for completion at the cursor, on standard input and output.

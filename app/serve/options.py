@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from app.flags.declaring import SECRET, Command, ModelName, SectionedCommand, add_options, option
 from app.flags.number_types import UNLIMITED, FiniteRange, TokenLimit
 from app.flags.options import (
     ALLOW_ROUNDING,
@@ -12,15 +13,9 @@ from app.flags.options import (
     MODEL_OPTIONS,
     NO_ADAPT,
     NO_DRAFT_COPY,
-    SECRET,
     SHAPING_OPTIONS,
     STRICT,
     THINK,
-    Command,
-    ModelName,
-    SectionedCommand,
-    add_options,
-    option,
 )
 
 _SAMPLING, _OUTPUT, _DOOR, _LOAD = "Sampling", "Output", "Network and access", "Load"

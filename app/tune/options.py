@@ -1,7 +1,8 @@
 """Flags of `tune`."""
 
+from app.flags.declaring import Command, ModelName, add_options, option
 from app.flags.number_types import FiniteRange
-from app.flags.options import GPU_HELP, GPU_LAYERS, THREADS, Command, ModelName, add_options, option
+from app.flags.options import GPU_HELP, GPU_LAYERS, THREADS
 
 _WHAT, _CHOICE, _OUTPUT = "What to measure", "What to choose", "Output"
 _SECONDS_HELP = "Seconds to spend; measurements that do not fit are skipped, and listed."

@@ -3,8 +3,9 @@
 import click
 
 from app.bench.options import DRAFT_FILE, NUMBERS, PREDICT_HELP, PREDICT_NAMES, SEED, prompt_options
+from app.flags.declaring import SECRET, Command, add_options, option
 from app.flags.number_types import FiniteRange
-from app.flags.options import MODEL_OPTIONS, NO_DRAFT_COPY, SECRET, SHAPING_OPTIONS, Command, add_options, option
+from app.flags.options import MODEL_OPTIONS, NO_DRAFT_COPY, SHAPING_OPTIONS
 from drafters.registry import FREE_DRAFTERS
 from models.sampling.accept import Accept
 

@@ -12,7 +12,7 @@ from tiny_gguf import write_llama
 
 from app.command_line.cli import command_line
 from app.config.schema import commands_of
-from app.flags.options import SectionedOption
+from app.flags.declaring import SectionedOption
 
 Finished = Done | CompletedProcess[str]
 USER = Path(".config") / "localspec" / "config.toml"

@@ -12,7 +12,7 @@ from run_here import localspec_here
 from run_localspec import ROOT, environment, localspec
 
 from app.command_line.cli import command_line, run
-from app.flags.options import ModelName
+from app.flags.declaring import ModelName
 
 FLAGS = "-m -p -f -c -t -tb -ngl -n -sys --temp --top-k --top-p --min-p --seed --draft --draft-max"
 HEAVY = ("importlib.metadata", "llama_cpp", "textual", "rich", "numpy", "jinja2", "huggingface_hub")

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from checking import FIXED, caught
+from checking import FIXED
 from hypothesis import given
 from hypothesis import strategies as st
 from tiny_gguf import write_hybrid, write_llama, write_swa
@@ -240,5 +240,5 @@ def test_a_cache_with_another_token_in_it_is_noticed(starter: LlamaModel) -> Non
     text = begin(starter)
     wander(starter, text, 6, 40_000)
     held = cells(starter)
-    with caught():
-        assert held == one_at_a_time(starter, 240, [*text[:-3], 5, *text[-2:]])
+    # Not `with caught(): assert ==`: to explain how some megabytes differ, pytest takes minutes where CI is set.
+    assert held != one_at_a_time(starter, 240, [*text[:-3], 5, *text[-2:]])
