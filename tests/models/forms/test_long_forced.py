@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from models.errors import UsageError
 from models.forms.grammar import Grammar
 from models.forms.grammar_state import GrammarState
 from models.toy import ToyModel
@@ -66,3 +67,15 @@ def test_too_many_bytes_are_not_drafted_at_once(name: str) -> None:
 def test_a_text_of_usual_length_is_drafted_as_before() -> None:
     state, said = begun(SHORT)
     assert len(state.forced(said)) > 400
+
+
+@pytest.mark.parametrize("text", ['start: "' + "ab" * 40_000 + '"', 'start: A\nA: ((("a" "b"){1000}){1000}){1000}'])
+def test_a_form_that_begins_with_a_very_long_text_is_refused_before_it_is_followed(text: str) -> None:
+    with pytest.raises(UsageError, match="begins with more than 65,536 bytes that it leaves no choice about"):
+        Grammar.of_text(text)
+
+
+def test_a_schema_that_begins_with_one_is_refused_too() -> None:
+    with pytest.raises(UsageError, match="begins with more than 65,536 bytes"):
+        Grammar.of_schema({"const": "a" * 70_000})
+    assert Grammar.of_schema({"const": "a" * 60_000})
