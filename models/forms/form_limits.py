@@ -30,6 +30,8 @@ class FormLimits:
     """Time in which a process that compiles has to start, in seconds."""
     memory: int = 256 << 20
     """Bytes to compile it in."""
+    forced: int = 1 << 16
+    """Bytes of the text that it begins with and leaves no choice about."""
 
 
 LIMITS = FormLimits()
@@ -37,4 +39,5 @@ TOO_LONG = f"It takes longer than {LIMITS.seconds:g} s to compile."
 TOO_LARGE = f"It takes more than {LIMITS.memory >> 20} MiB of memory to compile."
 TOO_LATE = f"It was not compiled within {LIMITS.wall_seconds:g} s: the processor is busy."
 NOT_STARTED = "The process that compiles it did not start."
+FORCED = f"It begins with more than {LIMITS.forced:,} bytes that it leaves no choice about."
 LONGER = f"It has more than {LIMITS.characters:,} characters."

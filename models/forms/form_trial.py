@@ -8,6 +8,8 @@ from functools import cache
 
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
 
+from models.forms.form_limits import FORCED, LIMITS
+
 _END, _MARK = 256, 257
 _TOKEN = re.compile(r"<\[\d+\]>|<\|gbnf-token-\d+\|>")
 """A token by its number in some vocabulary, or by what `models.forms.gbnf_lark.token_mark` writes for one."""
@@ -32,8 +34,13 @@ def _tokenizer() -> LLTokenizer:
 
 
 def follow(source: str) -> None:
-    """Take the time and memory that a form takes to be followed; what a vocabulary makes of it is not its fault."""
+    """Take the time and memory that a form takes to be followed; what a vocabulary makes of it is not its fault.
+
+    Raises ValueError for a form that begins with a very long text without a choice: each token of it takes seconds.
+    """
     limits = LLParserLimits(verbose_errors=False)
     matcher = LLMatcher(_tokenizer(), _TOKEN.sub(f"<[{_MARK}]>", source), log_level=0, limits=limits)
     if not matcher.is_error():
         matcher.compute_bitmask()
+        if len(matcher.compute_ff_bytes()) > LIMITS.forced:
+            raise ValueError(FORCED)

@@ -30,6 +30,8 @@ _MARKS = frozenset(mark.encode() for mark in (*CONTROL_MARKS, *TOOL_MARKS))
 T = TypeVar("T")
 _LONGEST_PIECE = 1000
 """Bytes of a token that a grammar may choose; the library's index of tokens ends the thread at 1,024."""
+_MOST_FORCED = 4096
+"""Bytes without a choice that are tokenized at once, which takes a millisecond with Python's lock."""
 _LIMITS = LLParserLimits(verbose_errors=False)
 
 
@@ -64,7 +66,7 @@ class GrammarState:
         return may
 
     def allows(self, token: int, tokens: Sequence[int], drafted: Sequence[int] = ()) -> bool:
-        """Return whether one token may come after `tokens` + `drafted`: a hundredth of the work of `allowed`."""
+        """Return whether one token may come after `tokens` + `drafted`: a fraction of the work of `allowed`."""
         self._follow([*tokens[self._begins :], *drafted])
         if self._before.goes_on:
             return not (self._is_owed and self._vocab.is_end(token))
@@ -73,6 +75,9 @@ class GrammarState:
         if self._vocab.is_end(token):
             return self._matcher.is_accepting()
         # Where bytes are forced, only the tokenizer's own spelling of them may come: as in the mask.
+        mask, is_long = self._mask()
+        if is_long:
+            return bool(mask[token >> 3] >> (token & 7) & 1)
         forced = self._matcher.compute_ff_tokens()
         return token == forced[0] if forced else bool(self._matcher.validate_tokens([token]))
 
@@ -83,10 +88,16 @@ class GrammarState:
                 return place
         return len(draft)
 
+    def _mask(self) -> tuple[bytes, bool]:
+        """Return the bits of the allowed tokens, and whether too many bytes are without a choice."""
+        # The mask comes first: it finds these bytes without Python's lock. A million of them take seconds.
+        mask = self._matcher.compute_bitmask()
+        return mask, len(self._matcher.compute_ff_bytes()) > _MOST_FORCED
+
     def forced(self, tokens: Sequence[int], drafted: Sequence[int] = ()) -> list[int]:
         """Return the tokens that the grammar leaves no choice about."""
         self._follow([*tokens[self._begins :], *drafted])
-        if self._before.goes_on or self._before.openings:
+        if self._before.goes_on or self._before.openings or self._mask()[1]:
             return []
         return list(self._matcher.compute_ff_tokens())
 
@@ -179,7 +190,11 @@ class Compiler:
             return made.deep_copy()
 
     def _compiled(self, source: str) -> LLMatcher:
-        return LLMatcher(self._tokenizer, source, log_level=0, limits=_LIMITS)
+        made = LLMatcher(self._tokenizer, source, log_level=0, limits=_LIMITS)
+        if not made.is_error():
+            # Some first steps take a second, in which the engine's thread would give no answer.
+            made.compute_bitmask()
+        return made
 
 
 _MOST_MATCHERS = 4
