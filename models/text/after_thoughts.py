@@ -12,9 +12,12 @@ class AfterThoughts:
         """Text that may still become the mark of thoughts, or the last characters of thoughts."""
         self._ends = end_of_thoughts(opening) if opening.strip() else None
         self._is_over = self._ends is None and not may_think
+        self.is_begun = False
+        """Whether a piece came."""
 
     def feed(self, piece: str) -> tuple[str, str]:
         """Take more of the answer; return what is certain: text within the thoughts, and text after them."""
+        self.is_begun = True
         if self._is_over:
             return "", piece
         return self._begin(piece) if self._ends is None else self._think(piece)

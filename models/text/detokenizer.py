@@ -35,7 +35,7 @@ class AnswerText:
         self._after = after or AfterThoughts()
         self._held = ""
         self._ready = ""
-        self._stopped = self._is_open = False
+        self._stopped = False
         self._lengths: list[int] = []
 
     def feed(self, token: int) -> bool:
@@ -47,8 +47,8 @@ class AnswerText:
             return True
         piece = self._decoder.decode(self._vocab.piece(token))
         self._lengths.append(len(piece))
-        if not self._is_open:
-            self._is_open, self._ready = True, self.opening
+        if not self._after.is_begun:
+            self._ready = self.opening
             self._lengths[-1] += len(self.opening)
         thoughts, piece = self._after.feed(piece)
         self._ready += thoughts
