@@ -11,7 +11,7 @@ from app.bench.measuring.arms import BenchPrompt
 from app.bench.prompts import choose, names_in, read_prompts
 from app.engine.costs.pass_cost import QUICK_WIDTHS
 from app.engine.runtime.load import LoadPlan
-from app.flags.request import read_plan, read_sampling
+from app.flags.request import read_plan, read_sampling, with_standing
 from app.shell.extras import install_command
 from drafters.registry import DrafterSpec
 from models.errors import UsageError
@@ -65,7 +65,7 @@ def _plan(model: str, flags: dict[str, Any]) -> LoadPlan:
         raise UsageError(
             f"--draft {flags['draft']} is not a draft model.", hint="Give --draft a GGUF file here; arms go in --vs."
         )
-    return replace(plan, drafter=DrafterSpec("off"))
+    return with_standing(replace(plan, drafter=DrafterSpec("off")))
 
 
 def _with_rows(plan: LoadPlan, arms: Sequence[ArmSpec]) -> LoadPlan:

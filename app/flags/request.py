@@ -39,6 +39,8 @@ from models.text.thoughts import Effort
 
 _STORES = ("ollama:", "lmstudio:", "hf://", "hf.co/", PAIR)
 """Prefixes that always name a model, present or missing."""
+_SHORT = 64
+"""Most tokens of answers that end before the load of a second model is paid back."""
 _ORIGINS = "Leave out one of the two. localspec config show lists the settings that come from files."
 _FLASH = {"auto": None, "on": True, "off": False}
 
@@ -91,6 +93,8 @@ def read_request(
     resumed = _resumed(flags)
     model, words = _divided(model, words, flags, resumed, named=named)
     plan = read_plan(model, flags)
+    if not (flags["edit"] or (flags["predict"] is not None and flags["predict"] <= _SHORT)):
+        plan = with_standing(plan)
     return Request(
         plan=replace(plan, texts=_texts()) if _remembers(plan, flags) else plan,
         settings=_settings(flags),
@@ -151,9 +155,15 @@ def read_plan(model: str, flags: dict[str, Any]) -> LoadPlan:
     drafter, memory, rounding = parse_drafter(named.draft or "auto"), machine_memory(), flags["allow_rounding"]
     copies = None if flags.get("no_draft_copy", False) else draft_copies()
     strict = flags.get("strict", False)
-    return LoadPlan(
-        named.target, drafter, options, memory, rounding, strict, fit_context=fits, copies=copies, standing=STARTER
-    )
+    return LoadPlan(named.target, drafter, options, memory, rounding, strict, fit_context=fits, copies=copies)
+
+
+def with_standing(plan: LoadPlan) -> LoadPlan:
+    """Return a plan whose target the starter drafts for where no draft model is named: for conversations.
+
+    Answers at a cursor are short, and go on before text that such a draft model does not read.
+    """
+    return replace(plan, standing=STARTER)
 
 
 def tell_excess(threads: int, terminal: Terminal) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from app.engine.decoding.request import Question
 from app.flags.number_types import UNLIMITED
-from app.flags.request import read_plan, read_sampling
+from app.flags.request import read_plan, read_sampling, with_standing
 from app.serve.settings import Door, Limits, ServePlan
 from app.shell.extras import install_command
 from app.shell.terminal import Terminal
@@ -29,7 +29,8 @@ _USUAL_PORTS = {"http": ":80", "https": ":443"}
 
 def read_serve(model: str | None, flags: dict[str, Any]) -> ServePlan:
     """Read the argument and flags of `serve`; raises UsageError."""
-    plan = replace(read_plan(flags["model_option"] or model or STARTER, flags), slots=flags["parallel"])
+    plan = with_standing(read_plan(flags["model_option"] or model or STARTER, flags))
+    plan = replace(plan, slots=flags["parallel"])
     chatting, completing, filling = _questions(flags)
     limits = Limits(int(flags["max_body"] * _MIB), flags["queue"], flags["timeout"], flags["grace"])
     door, name = _door(flags), flags["alias"] or ""
