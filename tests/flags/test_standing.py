@@ -1,5 +1,8 @@
 """Commands whose target the starter drafts for with no flag: conversations of some length, and no completions."""
 
+import os
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +18,19 @@ from app.serve.options import serve
 
 
 def defaults(command: Command, **changed: Any) -> dict[str, Any]:
-    found = {each.name: each.get_default(Context(command)) for each in command.params if each.name}
-    return {**{name: None if str(value).startswith("Sentinel") else value for name, value in found.items()}, **changed}
+    """Return the flags of a command line that gives none, but for those changed."""
+    found = {each.name: (each, each.get_default(Context(command))) for each in command.params if each.name}
+    unset = {name: () if getattr(each, "multiple", False) else None for name, (each, _) in found.items()}
+    return {
+        name: unset[name] if str(value).startswith("Sentinel") else value for name, (_, value) in found.items()
+    } | changed
+
+
+@pytest.fixture(autouse=True)
+def no_pipe(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with Path(os.devnull).open(encoding="utf-8") as nothing:
+        monkeypatch.setattr("sys.stdin", nothing)
+        yield
 
 
 @pytest.mark.parametrize(("most", "standing"), [(None, "starter"), (65, "starter"), (64, ""), (1, "")])
@@ -35,5 +49,5 @@ def test_completions_have_none(command: Command) -> None:
 
 
 def test_servers_and_benchmarks_have_it() -> None:
-    assert read_serve("toy", defaults(serve, allow_origin=())).plan.standing == "starter"
+    assert read_serve("toy", defaults(serve)).plan.standing == "starter"
     assert read_bench("toy", defaults(bench)).plan.standing == "starter"
