@@ -12,7 +12,7 @@ from models.library.catalog import find_model
 from models.library.local import LocalModel, local_models
 
 _SUMMARIES = {
-    AUTO: "the suffix index and memory of earlier answers, while they save time",
+    AUTO: "the suffix index, memory of earlier answers and a small model, while they save time",
     OFF: "no drafter: plain decoding",
 }
 
