@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from app.catalog.foreseen import prediction_lines, prediction_record
+from app.catalog.foreseen import Standing, prediction_lines, prediction_record, standing_of
 from app.catalog.pairs import taken_apart
-from app.catalog.standing import Standing, standing_of
 from app.catalog.templates import broken_templates, template_words
 from app.catalog.words import in_a_line, memory_row, plain, size
 from app.engine.costs.known_costs import known_target

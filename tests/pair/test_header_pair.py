@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from models.gguf.model_info import model_info
-from models.gguf.pair import pair_reasons
+from models.gguf.pair import check_files
 from models.llama.load import LlamaOptions
 from models.llama.memory import plan_memory
 from models.llama.model import LlamaModel
@@ -49,7 +49,7 @@ def test_the_headers_agree_with_the_loaded_models() -> None:
     options = LlamaOptions(context_size=256, threads=1)
     target, draft = LlamaModel(TARGET, options), LlamaModel(DRAFT, options)
     try:
-        assert pair_reasons(TARGET, DRAFT) == check_pair(target.vocab, draft.vocab) == []
+        assert [*check_files(TARGET, DRAFT).differences] == check_pair(target.vocab, draft.vocab) == []
         assert target.rewind_support.reason == model_info(TARGET).memory_reason
     finally:
         draft.close()

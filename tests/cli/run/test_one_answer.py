@@ -10,7 +10,7 @@ import pytest
 from raw_gguf import Array, Value, write_raw
 from run_here import localspec_here
 from run_localspec import ROOT, environment, localspec
-from tiny_gguf import write_llama, write_truncated, write_unknown_architecture
+from tiny_gguf import write_llama, write_recurrent, write_truncated, write_unknown_architecture
 
 
 def records(text: str) -> list[dict[str, Any]]:
@@ -249,12 +249,24 @@ def test_what_models_info_refuses_is_refused_in_the_same_words(tmp_path: Path, v
         assert (done.returncode, done.stdout, done.stderr) == (3, "", told)
 
 
-def test_a_draft_model_of_another_vocabulary_is_refused_with_4(tmp_path: Path) -> None:
-    target = write_llama(tmp_path / "target.gguf")
-    draft = write_llama(tmp_path / "draft.gguf", rename={97: "other"})
+def test_a_draft_model_that_can_not_go_back_is_refused_with_4(tmp_path: Path) -> None:
+    target, draft = write_llama(tmp_path / "target.gguf"), write_recurrent(tmp_path / "draft.gguf")
     done = localspec_here("run", str(target), "hi", "--draft", str(draft), home=tmp_path)
     assert (done.returncode, done.stdout) == (4, "")
-    assert "token 97 is 'a' for the target, 'other' for the draft" in done.stderr
+    assert "its memory can't take back rejected tokens" in done.stderr
+
+
+def test_a_draft_model_with_other_tokens_drafts_text_and_a_note_says_so(tmp_path: Path) -> None:
+    target = write_llama(tmp_path / "target.gguf")
+    draft = write_llama(tmp_path / "draft.gguf", rename={97: "other"})
+    said = []
+    for drafter in ("off", str(draft)):
+        done = localspec_here("run", str(target), "hi", "--draft", drafter, "-n", "8", "--seed", "1", home=tmp_path)
+        assert done.returncode == 0, done.stderr
+        said.append(done.stdout)
+    assert said[0] == said[1]
+    note = " ".join(done.stderr.split())
+    assert "draft has other tokens than the target (token 97 is 'a' for the target, 'other' for the draft)" in note
 
 
 def test_json_reports_a_failure_as_a_line_too(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from app.engine.control import agreement_probe
 from app.engine.control.adaptive_controller import AdaptiveController
 from app.engine.control.agreement_probe import agreement
 from app.engine.costs.pass_cost import VerifyCurve
+from drafters.draft_model import DraftModel
 from models.base import Logits
 from models.errors import Cancelled
 from models.sampling.likeliest import likeliest
@@ -101,7 +102,8 @@ def test_the_likeliest_of_the_first_ids_is_that_of_passes_of_any_width() -> None
 
 
 def test_the_arm_auto_of_a_benchmark_knows_what_was_seen() -> None:
-    kit = ArmKit(ToyModel(1), VerifyCurve({1: 1.0, 8: 1.5}), 7, Lender(ToyModel(1)).lend, VerifyCurve({1: 0.1}))
+    target, costs = ToyModel(1), (VerifyCurve({1: 1.0, 8: 1.5}), VerifyCurve({1: 0.1}))
+    kit = ArmKit(target, costs[0], 7, Lender(ToyModel(1)).lend, lambda model: DraftModel(model, target.vocab), costs[1])
 
     def proved(agreed: float | None) -> float:
         (arm,) = make_arms([ArmSpec("auto")], replace(kit, agreed=agreed))

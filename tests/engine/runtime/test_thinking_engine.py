@@ -49,13 +49,13 @@ def test_an_answer_without_a_token_has_no_opening_either(tmp_path: Path) -> None
 def test_a_stop_string_does_not_end_thoughts(tmp_path: Path, drafter: str) -> None:
     """An answer that ends within its thoughts would be empty, for a reason that no client can see."""
     whole = divided(cast(Ended, toy_messages(tmp_path, "off")[-1]).answer)
-    stop = next(piece for piece in sorted({*whole.thoughts.split()}) if piece not in whole.said)
+    stop = next(piece for piece in sorted({*whole.thoughts.split()}) if piece not in whole.answer)
     kept = divided(cast(Ended, toy_messages(tmp_path, drafter, stops=(stop,))[-1]).answer)
     assert kept == whole
-    word = whole.said.split()[-1]
+    word = whole.answer.split()[-1]
     ended = cast(Ended, toy_messages(tmp_path, drafter, stops=(word,))[-1])
     assert divided(ended.answer).thoughts == whole.thoughts
-    assert divided(ended.answer).said == whole.said[: whole.said.index(word)]
+    assert divided(ended.answer).answer == whole.answer[: whole.answer.index(word)]
 
 
 def test_a_stop_string_of_the_thoughts_ends_an_answer_to_a_bare_prompt(tmp_path: Path) -> None:

@@ -422,11 +422,12 @@ def test_a_target_with_a_bounded_memory_is_drafted_for() -> None:
     assert kinds_in(drafting_for("auto", ToyModel(rewind_limit=4))[0]) == [SuffixDrafter]
 
 
-def test_a_draft_model_of_another_vocabulary_is_refused_and_freed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_draft_model_that_can_not_draft_text_is_refused_and_freed(monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[str] = []
     monkeypatch.setattr(ToyModel, "close", lambda self: closed.append(self.name))
     target = ToyModel(1)
     monkeypatch.setattr(target.vocab, "kind", "other")
+    monkeypatch.setattr(ToyVocab, "kind", "wpm")
     with pytest.raises(PairError, match="toy-0 can't draft for this target"):
         drafting_for("toy", target)
     assert closed == ["toy-0"]

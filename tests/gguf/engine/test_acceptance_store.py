@@ -149,7 +149,7 @@ def test_a_new_pair_is_looked_at_before_its_first_answer_and_once(tmp_path: Path
 
     def again() -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(acceptance_store, "agreement", lambda *_: pytest.fail("it was looked at before"))
+            patch.setattr(acceptance_store, "agreement_of", lambda *_: pytest.fail("it was looked at before"))
             assert first(model) == pytest.approx(known)
 
     known = first(model)

@@ -13,7 +13,7 @@ from drafters.draft_model import DraftModel
 from models.errors import PairError
 from models.gguf.header import read_model
 from models.gguf.model_info import model_info
-from models.gguf.pair import check_files, pair_reasons
+from models.gguf.pair import check_files
 from models.gguf.vocab import HeaderVocab
 from models.library.catalog import find_model
 from models.llama.load import LlamaOptions
@@ -153,6 +153,12 @@ def test_a_pair_is_judged_as_the_loader_judges_it(tmp_path: Path, change: str) -
     assert pair_reasons(target, draft) == expected
     assert pair_reasons(draft, target) == _swapped(target, draft)
     assert bool(expected) == (change not in ("identical", "padded", "smaller"))
+
+
+def pair_reasons(target: Path, draft: Path) -> list[str]:
+    """Return why the draft model's tokens are no drafts for the target."""
+    found = check_files(target, draft)
+    return [*found.differences, *found.reasons]
 
 
 def _swapped(target: Path, draft: Path) -> list[str]:

@@ -348,7 +348,7 @@ def divided(
     pieces = [text[place : place + size] for place in range(0, len(text), size)]
     for piece, last in [*((piece, False) for piece in pieces), ("", True)]:
         spoken = calls.feed(thoughts.feed(piece, last=last).answer, last=last)
-        told += spoken.answer
+        told += spoken.text
         for call in spoken.calls:
             if call.name:
                 assert call.index == len(found)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from textual.widgets import OptionList
-from tiny_gguf import CHATML_TEMPLATE, write_llama, write_truncated
+from tiny_gguf import CHATML_TEMPLATE, write_llama, write_recurrent, write_truncated
 from ui_chat import Chat, chatting, drive, own_folders, request
 
 from app.engine.conversation.messages import Ended, Failed, Ready
@@ -116,18 +116,21 @@ def test_a_new_conversation_is_greeted_by_the_model_that_is_loaded(folder: Path)
 
 
 def test_a_draft_that_does_not_fit_can_not_be_taken_and_says_why(folder: Path) -> None:
+    write_recurrent(folder / "recurrent.gguf")
+
     async def steps() -> None:
         async with chatting(asked(folder)) as chat:
             await chat.ready()
             found = await pick(chat, "f9")
             assert [name for name, (usable, _) in found.items() if usable] == [
-                "auto", "suffix", "lookup", "off", "draft.gguf",
+                "auto", "suffix", "lookup", "off", "draft.gguf", "stranger.gguf",
             ]  # fmt: skip
-            usable, lines = found["stranger.gguf"]
+            assert "other tokens than this model, so it drafts text" in found["stranger.gguf"][1]
+            usable, lines = found["recurrent.gguf"]
             assert not usable
             assert "incompatible with this model: " in lines
             assert not {"target.gguf", "half.gguf"} & set(found)
-            await chat.pilot.press(*"stranger", "enter")
+            await chat.pilot.press(*"recurrent", "enter")
             await chat.ready()
             assert chat.screen.dialogue.drafter == "off"
 

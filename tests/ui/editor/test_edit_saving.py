@@ -117,7 +117,7 @@ def test_what_was_not_saved_is_kept_before_the_models_are_freed(
     screen = SimpleNamespace(async_engine=async_engine, failure=None)
     app = SimpleNamespace(editor=screen, unsaved=b"new", run=lambda: 129)
     monkeypatch.setattr(edit_app, "EditApp", lambda *_: app)
-    monkeypatch.setattr(edit_app, "state_folder", lambda: tmp_path)
+    monkeypatch.setattr(edit_app, "unsaved_folder", lambda: tmp_path / "unsaved")
     for name, instead in (("terminal_to_itself", nullcontext), ("keep_turns_short", int), ("warm_up", int)):
         monkeypatch.setattr(edit_app, name, instead)
     settings = SimpleNamespace(max_tokens=None)
