@@ -139,6 +139,11 @@ class ModelDrafter(Drafter, Protocol):
         """Return a new drafter for the same target with a further cache over the weights of its model."""
 
 
+def draft_to_the_limit(_: tuple[float, ...]) -> bool:
+    """Return True: a `GoesOn` for whole drafts."""
+    return True
+
+
 @runtime_checkable
 class ReadsMessages(Protocol):
     """Protocol of a drafter that reads the messages behind a prompt, beside the target's tokens of it."""
@@ -147,7 +152,7 @@ class ReadsMessages(Protocol):
         """Take the messages of the next answer's prompt; none for a prompt that is plain text."""
 
 
-def read_by(drafter: Drafter, turns: Sequence[Message]) -> None:
+def hand_messages(drafter: Drafter, turns: Sequence[Message]) -> None:
     """Hand the messages of the next prompt to a drafter, if it reads them."""
     if isinstance(drafter, ReadsMessages):
         drafter.converse(turns)

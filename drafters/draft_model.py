@@ -19,10 +19,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from drafters.base import NO_DRAFT, Draft, GoesOn, Hindsight
+from drafters.base import NO_DRAFT, Draft, GoesOn, Hindsight, draft_to_the_limit
+from drafters.reading import read_into
 from models.base import LanguageModel, Logits, Vocab, common_prefix
 from models.errors import PairError
-from models.pair import check_pair
+from models.pair import check_pair, rewind_reasons
 from models.sampling.confidence import share
 from models.sampling.distribution import Distribution, one_hot
 from models.sampling.sampler import Sampler, SamplingParams
@@ -44,9 +45,7 @@ class DraftModel:
 
     def __init__(self, model: LanguageModel, target_vocab: Vocab) -> None:
         """Take a loaded draft model; raises PairError, with every reason, when it can't speak for the target."""
-        reasons = check_pair(target_vocab, model.vocab)
-        if model.rewind_support.limit is not None:
-            reasons.append(f"its memory can't take back rejected tokens ({model.rewind_support.reason})")
+        reasons = [*check_pair(target_vocab, model.vocab), *rewind_reasons(model.rewind_support)]
         if reasons:
             raise PairError(
                 f"{model.name} can't draft for this target.",
@@ -85,7 +84,7 @@ class DraftModel:
 
     def propose(self, context: Sequence[int], limit: int) -> Draft:
         """Return the tokens this model would emit in the target's place."""
-        return self.extend(context, (), limit, _always)
+        return self.extend(context, (), limit, draft_to_the_limit)
 
     def unread(self, context: Sequence[int]) -> int:
         """Return the number of tokens of the context to read before it can draft."""
@@ -113,7 +112,7 @@ class DraftModel:
         judged = min(said - 1, fair, len(unseen), self.model.max_rows, self.model.batch_size)
         if judged <= 0 or len(view) > self.model.context_size or max(unseen) >= self.model.vocab.size:
             return ()
-        rows = self._decode(unseen, judged)[:, : self._shared]
+        rows = read_into(self.model, self._cached, unseen, judged)[:, : self._shared]
         places = range(len(context) - judged, len(context))
         picks = [self._sampler.pick(row, context[:place]) for place, row in zip(places, rows, strict=True)]
         return tuple(
@@ -183,22 +182,9 @@ class DraftModel:
 
     def _read(self, unseen: Sequence[int], given: Sequence[int]) -> Logits:
         """Decode context and given draft tokens; return the rows of its last and of each, shape (given + 1, ...)."""
-        rows = self._decode([*unseen, *given], len(given) + 1)
+        rows = read_into(self.model, self._cached, [*unseen, *given], len(given) + 1)
         del self._cached[len(self._cached) - len(given) :]
         return rows
-
-    def _decode(self, tokens: Sequence[int], rows: int) -> Logits:
-        """Read tokens, pass by pass, and return the last rows; what was read stays, also when it is stopped."""
-        size = self.model.batch_size
-        # The last pass has room for all rows.
-        last = max((len(tokens) - rows) // size * size, len(tokens) - size)
-        for start in range(0, last, size):
-            chunk = tokens[start : min(start + size, last)]
-            self.model.decode(chunk, rows=0)
-            self._cached += chunk
-        result = self.model.decode(tokens[last:], rows=rows)
-        self._cached += tokens[last:]
-        return result
 
     def _agreed(self, rows: Logits, context: Sequence[int], given: Sequence[int]) -> "_Said":
         """Return this model's own draft tokens up to the first that differs from a given one."""
@@ -252,7 +238,3 @@ class _Said:
             source=source,
             runners_up=tuple(self._runners_up),
         )
-
-
-def _always(_: tuple[float, ...]) -> bool:
-    return True

@@ -16,7 +16,7 @@ from enum import Enum
 from functools import partial
 from typing import Protocol
 
-from drafters.base import NO_DRAFT, Draft, Drafter, Hindsight, ModelDrafter, read_by
+from drafters.base import NO_DRAFT, Draft, Drafter, Hindsight, ModelDrafter, hand_messages
 from drafters.suffix import SuffixDrafter
 from models.errors import Cancelled, LocalspecError
 from models.sampling.sampler import Sampler
@@ -175,7 +175,7 @@ class Hybrid:
     def converse(self, turns: Sequence[Message]) -> None:
         """Hand the messages of the next prompt to the draft model, if it reads them."""
         if self._model is not None:
-            read_by(self._model, turns)
+            hand_messages(self._model, turns)
 
     def begin(self, prompt: Sequence[int], sampler: Sampler) -> None:
         """Start an answer with all of them."""

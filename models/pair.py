@@ -69,11 +69,12 @@ def text_reasons(draft: Spellings) -> list[str]:
     return []
 
 
+def rewind_reasons(draft: Memory) -> list[str]:
+    """Return why a draft model's memory keeps it from drafting; [] where it can take back any token."""
+    return [] if draft.limit is None else [f"its memory can't take back rejected tokens ({draft.reason})"]
+
+
 def memory_reasons(target: Memory, draft: Memory) -> list[str]:
     """Return the reasons that lie in what the two remember: a rejected draft token must be removable."""
-    reasons = []
-    if target.limit == 0:
-        reasons.append(f"the target can't take back rejected tokens ({target.reason})")
-    if draft.limit is not None:
-        reasons.append(f"its memory can't take back rejected tokens ({draft.reason})")
-    return reasons
+    own = [f"the target can't take back rejected tokens ({target.reason})"] if target.limit == 0 else []
+    return [*own, *rewind_reasons(draft)]

@@ -11,7 +11,8 @@ from app.bench.measuring.arms import BenchPrompt
 from app.bench.prompts import choose, names_in, read_prompts
 from app.engine.costs.pass_cost import QUICK_WIDTHS
 from app.engine.runtime.load import LoadPlan
-from app.flags.request import read_plan, read_sampling, with_standing
+from app.flags.load_plan import read_plan, with_standing
+from app.flags.request import read_sampling
 from app.shell.extras import install_command
 from drafters.registry import DrafterSpec
 from models.errors import UsageError

@@ -17,7 +17,8 @@ from app.engine.conversation.messages import Ended
 from app.engine.decoding.ending import Finish
 from app.engine.decoding.request import Question
 from app.engine.runtime.blocking_engine import LineEngine
-from app.flags.request import read_plan, read_sampling
+from app.flags.load_plan import read_plan
+from app.flags.request import read_sampling
 from app.shell.error_lines import reported_errors
 from app.shell.exit_codes import INTERRUPTED
 from app.shell.input_bytes import read_input, read_pipe

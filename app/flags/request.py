@@ -9,40 +9,31 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
-from app.catalog.pairs import taken_apart
 from app.chat_input.keys import read_keys
-from app.config.origin import places_of
 from app.engine.decoding.request import Question
 from app.engine.runtime.load import TOY, LoadPlan
 from app.flags.answer_form import FORM_FLAGS, read_grammar
-from app.flags.context_size import AUTO
 from app.flags.input_file import read_file
+from app.flags.load_plan import read_plan, with_standing
 from app.flags.precedence import refuse_two_models
 from app.history.resume import Resumed, find_resumed
 from app.shell.input_bytes import read_pipe
-from app.shell.paths import draft_copies, machine_memory, project_folder, texts_folder
+from app.shell.paths import project_folder, texts_folder
 from app.shell.terminal import Terminal
 from app.shell.text_encoding import decoded
 from drafters.history.store import Place
-from drafters.registry import parse_drafter
 from models.errors import ModelFileError, UsageError
 from models.gguf.file import is_there
 from models.library.catalog import STARTER, find_model
 from models.library.names import PAIR
-from models.llama.exact_width import WIDEST
-from models.llama.load import LlamaOptions
 from models.sampling.accept import Accept
 from models.sampling.sampler import SamplingParams
-from models.system.counted import counted
-from models.system.machine import physical_cores, usable_threads
 from models.text.thoughts import Effort
 
 _STORES = ("ollama:", "lmstudio:", "hf://", "hf.co/", PAIR)
 """Prefixes that always name a model, present or missing."""
 _SHORT = 64
 """Most tokens of answers that end before the load of a second model is paid back."""
-_ORIGINS = "Leave out one of the two. localspec config show lists the settings that come from files."
-_FLASH = {"auto": None, "on": True, "off": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,54 +117,6 @@ def _check_edits_alone(words: tuple[str, ...], flags: dict[str, Any]) -> None:
     if others := [name for name, value in beside.items() if value]:
         raise UsageError(
             f"--edit opens an editor, and {others[0]} works only in a chat.", hint="Leave out one of the two."
-        )
-
-
-def read_plan(model: str, flags: dict[str, Any]) -> LoadPlan:
-    """Read the load plan; raises UsageError, and ModelFileError for a pair with a missing model."""
-    if flags["flash_attn"] == "off" and flags["cache_type_v"] == "q8_0":
-        where = places_of("cache_type_v", "flash_attn")
-        raise UsageError("-ctv q8_0 needs flash attention, but -fa is off.", cause=where, hint=_ORIGINS)
-    if flags["allow_rounding"] and flags.get("strict", False):
-        raise UsageError("--strict and --allow-rounding contradict each other.", hint=_ORIGINS)
-    terminal = Terminal(quiet=flags.get("quiet", False))
-    tell_excess(max(flags["threads"], flags["threads_batch"]), terminal)
-    fits = flags["ctx_size"] == AUTO
-    options = LlamaOptions(
-        context_size=0 if fits else flags["ctx_size"],
-        threads=flags["threads"],
-        batch_threads=flags["threads_batch"],
-        gpu_layers=flags["gpu_layers"],
-        max_rows=max(WIDEST, (flags["draft_max"] or 0) + 1),
-        flash_attention=_FLASH[flags["flash_attn"]],
-        cache_type_k=flags["cache_type_k"],
-        cache_type_v=flags["cache_type_v"],
-    )
-    named = taken_apart(model, None if flags["draft"] == "auto" else flags["draft"])
-    if named.note:
-        terminal.warn(named.note)
-    drafter, memory, rounding = parse_drafter(named.draft or "auto"), machine_memory(), flags["allow_rounding"]
-    copies = None if flags.get("no_draft_copy", False) else draft_copies()
-    strict = flags.get("strict", False)
-    return LoadPlan(named.target, drafter, options, memory, rounding, strict, fit_context=fits, copies=copies)
-
-
-def with_standing(plan: LoadPlan) -> LoadPlan:
-    """Return a plan whose target the starter drafts for where no draft model is named: for conversations.
-
-    Answers at a cursor are short, and go on before text that such a draft model does not read.
-    """
-    return replace(plan, standing=STARTER)
-
-
-def tell_excess(threads: int, terminal: Terminal) -> None:
-    """Warn if more threads are requested than this process can run at once."""
-    # Excess threads wait for each other: with some dozen times the cores, a token takes seconds.
-    if threads > (cores := usable_threads()):
-        there, best = counted(cores, "logical core"), physical_cores()
-        terminal.warn(
-            f"{threads} threads are more than the {there} that this process may use. That makes answers much slower. "
-            f"Leave out -t, or give -t {best}."
         )
 
 

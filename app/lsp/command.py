@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from app.flags.request import read_plan
+from app.flags.load_plan import read_plan
 from app.lsp.settings import Settings
 from app.shell.extras import install_command
 from models.errors import LocalspecError

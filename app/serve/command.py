@@ -7,8 +7,9 @@ from importlib.util import find_spec
 from typing import Any
 
 from app.engine.decoding.request import Question
+from app.flags.load_plan import read_plan, with_standing
 from app.flags.number_types import UNLIMITED
-from app.flags.request import read_plan, read_sampling, with_standing
+from app.flags.request import read_sampling
 from app.serve.settings import Door, Limits, ServePlan
 from app.shell.extras import install_command
 from app.shell.terminal import Terminal

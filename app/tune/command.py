@@ -12,7 +12,7 @@ from app.engine.costs.speedup_model import Prediction
 from app.engine.costs.timer import Timer, Tunable
 from app.engine.costs.tuned import Setting, load_tuned, load_tuned_draft, store_tuned, store_tuned_draft
 from app.engine.runtime.load import TOY
-from app.flags.request import tell_excess
+from app.flags.load_plan import tell_excess
 from app.shell.exit_codes import INTERRUPTED
 from app.shell.interrupt import run_interruptible
 from app.shell.paths import draft_copies, machine_memory

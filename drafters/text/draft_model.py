@@ -10,16 +10,17 @@ chat, 3.2 on code, 2.4 on math, 2.2 on questions.
 from collections.abc import Sequence
 from itertools import takewhile
 
-from drafters.base import NO_DRAFT, Draft, GoesOn, Hindsight
+from drafters.base import NO_DRAFT, Draft, GoesOn, Hindsight, draft_to_the_limit
 from drafters.draft_model import FEWEST_SEEN
+from drafters.reading import read_into
 from drafters.text.drafted_text import DraftedText
 from drafters.text.own_view import OwnView
 from drafters.text.picking import Picking
 from drafters.text.respelling import Respelling
 from drafters.text.tokenizers import Tokenizers
-from models.base import LanguageModel, Logits, Vocab, common_prefix
+from models.base import LanguageModel, Vocab, common_prefix
 from models.errors import PairError
-from models.pair import text_reasons
+from models.pair import rewind_reasons, text_reasons
 from models.sampling.confidence import share
 from models.sampling.sampler import Sampler, SamplingParams
 from models.text.prompts import Message
@@ -42,10 +43,7 @@ class TextDraftModel:
 
     def __init__(self, model: LanguageModel, target_vocab: Vocab) -> None:
         """Take a loaded draft model; raises PairError, with every reason, for one that can't draft text."""
-        reasons = text_reasons(model.vocab)
-        if model.rewind_support.limit is not None:
-            reasons.append(f"its memory can't take back rejected tokens ({model.rewind_support.reason})")
-        if reasons:
+        if reasons := [*text_reasons(model.vocab), *rewind_reasons(model.rewind_support)]:
             raise PairError(
                 f"{model.name} can't draft for this target.",
                 cause="\n".join(f"- {reason}" for reason in reasons),
@@ -74,7 +72,7 @@ class TextDraftModel:
 
     def propose(self, context: Sequence[int], limit: int) -> Draft:
         """Return a draft of the likeliest text."""
-        return self.extend(context, (), limit, _always)
+        return self.extend(context, (), limit, draft_to_the_limit)
 
     def unread(self, context: Sequence[int]) -> int:
         """Return the number of tokens of the view to read before it can draft."""
@@ -95,7 +93,7 @@ class TextDraftModel:
         judged = min(said, self._own.of(context).length - 1, len(unseen), self.model.max_rows, self.model.batch_size)
         if judged <= 0 or len(view) > self.model.context_size:
             return ()
-        rows, known = self._decode(unseen, judged), view[-judged:]
+        rows, known = read_into(self.model, self._cached, unseen, judged), view[-judged:]
         picks = [int(row.argmax()) for row in rows]
         return tuple((share(row, pick), pick == token) for row, pick, token in zip(rows, picks, known, strict=True))
 
@@ -110,14 +108,14 @@ class TextDraftModel:
             return NO_DRAFT
         offered = self._offered(given)[: room - 1]
         text = self._new_text(context)
-        rows = self._decode([*view[len(self._cached) :], *offered], len(offered) + 1)
+        rows = read_into(self.model, self._cached, [*view[len(self._cached) :], *offered], len(offered) + 1)
         for place, row in enumerate(rows):
             if not text.add(row) or text.own[place:] != offered[place : place + 1]:
                 break
         self._cut(len(view) + max(0, len(text.own) - 1))
         most = min(self.model.context_size - len(view), len(text.own) + _STEPS_A_TOKEN * limit)
         while text.is_open and len(text.own) < most and text.length < limit and goes_on(text.confidence):
-            text.add(self._decode(text.own[-1:], 1)[0])
+            text.add(read_into(self.model, self._cached, text.own[-1:], 1)[0])
         return text.draft(self.name, limit, self._ends[bool(self._own.turns)])
 
     def accept(self, emitted: Sequence[int], accepted: int) -> None:  # noqa: ARG002
@@ -173,19 +171,6 @@ class TextDraftModel:
         del self._cached[length:]
         self.model.rewind(len(self._cached))
 
-    def _decode(self, tokens: Sequence[int], rows: int) -> Logits:
-        """Read tokens, pass by pass, and return the last rows; what was read stays, also when it is stopped."""
-        size = self.model.batch_size
-        # The last pass has room for all rows.
-        last = max((len(tokens) - rows) // size * size, len(tokens) - size)
-        for start in range(0, last, size):
-            chunk = tokens[start : min(start + size, last)]
-            self.model.decode(chunk, rows=0)
-            self._cached += chunk
-        result = self.model.decode(tokens[last:], rows=rows)
-        self._cached += tokens[last:]
-        return result
-
 
 def turn_end(vocab: Vocab) -> int | None:
     """Return the token that ends a turn; None for a vocabulary without one."""
@@ -202,7 +187,3 @@ def _shared(cached: Sequence[int], view: Sequence[int]) -> int:
     if cached[:sure] != view[:sure]:
         return common_prefix(cached, view)
     return sure + common_prefix(cached[sure:], view[sure:])
-
-
-def _always(_: tuple[float, ...]) -> bool:
-    return True

@@ -11,7 +11,8 @@ from click import Command, Context
 from app.bench.request import read_bench
 from app.command_line.cli import bench, run
 from app.complete.options import complete
-from app.flags.request import read_plan, read_request
+from app.flags.load_plan import read_plan
+from app.flags.request import read_request
 from app.lsp.options import lsp
 from app.serve.command import read_serve
 from app.serve.options import serve

@@ -18,7 +18,7 @@ from app.engine.decoding.ending import Ending, Finish
 from app.engine.decoding.grammar import completes, state_of
 from app.engine.decoding.round import Clock, Round
 from app.engine.decoding.stats import Snapshot
-from drafters.base import Drafter, NullDrafter, read_by
+from drafters.base import Drafter, NullDrafter, hand_messages
 from models.base import LanguageModel, common_prefix
 from models.errors import LocalspecError
 from models.forms.grammar import Grammar
@@ -200,7 +200,9 @@ class Bench:
             if isinstance(tokens, Skipped):
                 yield tokens
                 return
-            answers = self._turn(prompt, number, tokens, tuple(turns) if prompt.turns else (), order, sampling)
+            for arm in order:
+                hand_messages(arm.drafter, turns if prompt.turns else ())
+            answers = self._turn(prompt, number, tokens, order, sampling)
             if prompt.turns:
                 turns.append(Message("assistant", self._transcript.opening + answers[0].text))
                 self._transcript.keep(answers[0].text, answers[0].tokens)
@@ -222,32 +224,19 @@ class Bench:
         return fim_prompt(self._target.vocab, prompt.prefix, prompt.suffix)
 
     def _turn(
-        self,
-        prompt: BenchPrompt,
-        number: int,
-        tokens: list[int],
-        turns: Sequence[Message],
-        order: Sequence[Arm],
-        sampling: SamplingParams,
+        self, prompt: BenchPrompt, number: int, tokens: list[int], order: Sequence[Arm], sampling: SamplingParams
     ) -> Turn:
         """Return every arm's answer, plain first, with forks and the common prompt time."""
         answers = []
         for arm in order:
             self._on_answer(prompt, arm.name)
-            answers.append(self._answer(prompt, number, tokens, turns, arm, sampling))
+            answers.append(self._answer(prompt, number, tokens, arm, sampling))
         return _compared(answers if order[0].name == PLAIN else answers[::-1])
 
     def _answer(
-        self,
-        prompt: BenchPrompt,
-        number: int,
-        tokens: list[int],
-        turns: Sequence[Message],
-        arm: Arm,
-        sampling: SamplingParams,
+        self, prompt: BenchPrompt, number: int, tokens: list[int], arm: Arm, sampling: SamplingParams
     ) -> ArmAnswer:
         arm.ready()
-        read_by(arm.drafter, turns)
         session = self._session
         session.drafter = arm.drafter
         preface = self._transcript.preface() if prompt.turns else NO_PREFACE

@@ -19,7 +19,7 @@ from app.engine.decoding.grammar import ending_of, state_of
 from app.engine.decoding.request import Question
 from app.engine.decoding.round import Clock
 from app.engine.decoding.shared_pass import Pass
-from drafters.base import read_by
+from drafters.base import hand_messages
 from drafters.hybrid import Eager, Hybrid
 from models.base import Companion, LanguageModel, common_prefix
 from models.forms.preface import NO_PREFACE
@@ -143,7 +143,7 @@ class Slot:
         prompt = self.transcript.prompt(*_prompt_parts(question, turns)) if given is None else given
         self._last = _purpose(question)
         self._learn(question.prediction)
-        read_by(self._drafting.drafter, turns if given is None and not question.raw else ())
+        hand_messages(self._drafting.drafter, turns if given is None and not question.raw else ())
         preface = NO_PREFACE if given is not None else self.transcript.preface(question.raw, question.effort)
         grammar = state_of(question.grammar, self.target.vocab, len(prompt), preface)
         sampler = Sampler(question.sampling, question.accept, question.listed, grammar)

@@ -142,6 +142,9 @@ class ModelOpener:
         plan, name = self._plan, self._plan.standing
         if not name or not isinstance(target, LlamaModel) or is_same_model(name, str(target.path)):
             return None
+        if not (target.chat_template or target.named_templates):
+            _log.info("no standing draft model: %s answers no messages", target.name)
+            return None
         options = replace(plan.options, context_size=min(target.context_size, TEXT_CONTEXT))
         try:
             if reason := reason_against(target.path, seconds, find_model(name), plan.memory, options, plan.slots):

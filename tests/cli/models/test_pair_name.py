@@ -18,7 +18,7 @@ from app.bench.request import read_bench
 from app.catalog.pairs import store_card, taken_apart
 from app.command_line.cli import bench, run, tune, verify
 from app.complete.options import complete
-from app.flags.request import read_plan
+from app.flags.load_plan import read_plan
 from app.lsp.options import lsp
 from app.serve.options import serve
 from app.shell.paths import pairs_folder

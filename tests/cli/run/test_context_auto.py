@@ -15,7 +15,7 @@ import app.engine.runtime.load
 import app.engine.runtime.machine_measurements
 from app.engine.runtime.load import LoadPlan
 from app.engine.runtime.loader import Loader
-from app.flags.request import read_plan
+from app.flags.load_plan import read_plan
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag
 from models.errors import MemoryLimitError
