@@ -1,14 +1,20 @@
 """Arms by name, and the draft model that they share."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
-from fakes import StoppingModel
+from fakes import FakeClock, StoppingModel
 
 from app.bench.measuring.arm_names import ArmKit, ArmSpec, make_arms, parse_arms
+from app.bench.measuring.arms import Arm, Bench, BenchPrompt
 from app.bench.measuring.shared_draft_model import Lender
+from app.engine.decoding.controller import FixedLength
+from drafters.base import NullDrafter
 from drafters.draft_model import DraftModel
 from models.errors import Cancelled, PairError, UsageError
 from models.sampling.sampler import Sampler, SamplingParams
+from models.text.prompts import Message
 from models.toy import ToyModel
 
 SAMPLER = Sampler(SamplingParams(temperature=0))
@@ -122,3 +128,21 @@ def test_two_draft_models_over_one_guess_as_if_each_had_its_own() -> None:
             prompts[place] = [*prompts[place], *proposal[:2], 11]
             for drafters in (shared, own):
                 drafters[place].accept([*proposal[:2], 11], 2)
+
+
+class Listening(NullDrafter):
+    """Keeps the messages that it is handed."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, ...]] = []
+
+    def converse(self, turns: Sequence[Message]) -> None:
+        self.heard.append(tuple(turn.role for turn in turns))
+
+
+def test_a_drafter_that_reads_messages_is_handed_those_of_each_turn() -> None:
+    drafter, prompt = Listening(), BenchPrompt("one", "chat", ("a", "b"))
+    arms = [Arm("off", NullDrafter(), FixedLength(0)), Arm("text", drafter, FixedLength(0))]
+    bench = Bench(ToyModel(), FakeClock(), 4, lambda *_: None)
+    assert len(list(bench.run([prompt], lambda: arms, SamplingParams(temperature=0)))) == 2
+    assert drafter.heard == [("user",), ("user", "assistant", "user")]

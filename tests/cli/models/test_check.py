@@ -301,3 +301,13 @@ def test_the_starter_can_be_checked_by_name(tmp_path: Path) -> None:
     done = localspec("check", "starter", "starter", "-c", "4096", home=tmp_path)
     assert done.returncode == 0
     assert "4,096 tokens" in done.stdout
+
+
+@pytest.mark.starter
+def test_a_target_alone_is_told_what_the_starter_would_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = str(write_raw(tmp_path / "target.gguf", {TEMPLATE: "x"}))
+    assert "the target is too quick for the starter to pay off" in " ".join(checked(capsys, target)[1].split())
+    record = json.loads(checked(capsys, target, as_json=True)[1])["standing"]
+    assert (record["model"], record["pays"]) == ("starter", False)
+    for other in (str(write_raw(tmp_path / "base.gguf")), "starter"):
+        assert json.loads(checked(capsys, other, as_json=True)[1])["standing"] is None

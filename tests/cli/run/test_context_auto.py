@@ -13,6 +13,7 @@ from tiny_gguf import write_hybrid, write_llama
 import app.catalog.inspection
 import app.engine.runtime.load
 import app.engine.runtime.machine_measurements
+from app.engine.costs.standing_model import TEXT_CONTEXT
 from app.engine.runtime.load import LoadPlan
 from app.engine.runtime.loader import Loader
 from app.flags.load_plan import read_plan
@@ -279,3 +280,16 @@ def test_check_shows_the_shortest_where_none_fits(
     done = localspec_here("check", str(target), "-c", "auto", home=tmp_path)
     assert done.returncode == 5
     assert "Memory with a context of 256 tokens:" in done.stdout
+
+
+def test_the_draft_model_that_needs_no_flag_counts(target: Path, draft: Path, tmp_path: Path, room: Room) -> None:
+    taken = need(draft, TEXT_CONTEXT)
+    room(need(target, 2048) + taken + LEFT)
+    plan = plan_of(target, tmp_path / "memory.json", "auto")
+    assert loaded(plan)[0] > 2048
+    assert loaded(replace(plan, standing=str(draft)))[0] == 2048
+    for without in (
+        replace(plan, standing=str(target)),
+        replace(plan, standing=str(draft), drafter=parse_drafter("off")),
+    ):
+        assert loaded(without)[0] > 2048

@@ -2,17 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from checking import caught
 from fakes import StoppingModel
+from other_tokens import PAIRS, WORDS, KnowingToy, OtherToy, OtherVocab
 
 from app.bench.measuring.arm_names import ArmKit, ArmSpec, make_arms
 from app.bench.measuring.shared_draft_model import Lender
 from app.engine.control import agreement_probe
 from app.engine.control.adaptive_controller import AdaptiveController
-from app.engine.control.agreement_probe import agreement
+from app.engine.control.agreement_probe import agreement, agreement_of, text_agreement
 from app.engine.costs.pass_cost import VerifyCurve
 from drafters.draft_model import DraftModel
 from models.base import Logits
@@ -113,3 +116,22 @@ def test_the_arm_auto_of_a_benchmark_knows_what_was_seen() -> None:
 
     assert proved(None) == 0.0
     assert 0.4 < proved(0.7) < 0.7
+
+
+def test_models_with_other_tokens_agree_where_their_texts_go_together() -> None:
+    vocab, other = OtherVocab(WORDS), OtherVocab(PAIRS)
+    target = OtherToy(vocab)
+    assert text_agreement(target, OtherToy(vocab)) == 1.0
+    unlike = text_agreement(target, OtherToy(other, seed=5))
+    assert unlike is not None
+    assert unlike < 0.5
+    assert text_agreement(target, KnowingToy(other, OtherToy(vocab))) is not None
+    assert (target.length, text_agreement(OtherToy(vocab, context_size=8), target)) == (0, None)
+
+
+@pytest.mark.parametrize("drafts_text", [True, False])
+def test_the_measure_is_that_of_the_drafter(monkeypatch: pytest.MonkeyPatch, drafts_text: bool) -> None:
+    for name in ("agreement", "text_agreement"):
+        monkeypatch.setattr(agreement_probe, name, lambda *_, name=name: name)
+    drafter: Any = SimpleNamespace(drafts_text=drafts_text, model=ToyModel())
+    assert agreement_of(ToyModel(), drafter) == ("text_agreement" if drafts_text else "agreement")

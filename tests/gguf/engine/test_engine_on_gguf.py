@@ -29,6 +29,7 @@ from drafters.base import Drafter, NullDrafter
 from drafters.draft_model import DraftModel
 from drafters.prompt_lookup import PromptLookup
 from drafters.registry import parse_drafter
+from drafters.text.draft_model import TextDraftModel
 from models.abort import AbortFlag
 from models.base import common_prefix
 from models.errors import Cancelled, PairError
@@ -408,6 +409,17 @@ def test_a_draft_file_with_other_tokens_drafts_text(worker: Worker, files: Files
     assert (drafted.drafter, drafted.answer) == ("text:renamed", plain.answer)
     assert drafted.stats.drafted > 0
     assert "renamed has other tokens than the target (token 65 is 'A'" in message.notes[0]
+
+
+def test_a_draft_model_that_drafts_text_reads_the_messages(worker: Worker, files: Files) -> None:
+    turns = [Turn("user", "tell me the thing")]
+    list(worker.use_drafter(parse_drafter(f"model:{files['renamed']}"), silent))
+    chat(worker, turns)
+    drafter = worker._slot.drafting.model
+    assert isinstance(drafter, TextDraftModel)
+    assert drafter._own.turns == tuple(turns)
+    list(worker.answer(Question(tuple(turns), SAMPLINGS["whole"], max_tokens=2, raw=True)))
+    assert drafter._own.turns == ()
 
 
 @pytest.mark.parametrize(("against", "drafter"), [("", "suffix+text:renamed"), ("too dear", "suffix")])
