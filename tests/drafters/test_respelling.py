@@ -1,4 +1,4 @@
-"""Drafted bytes in the target's tokens: after its last ones, never across them, and none that may still change."""
+"""Drafted bytes in the target's tokens: no half characters, no token across the context's end, and which may change."""
 
 import pytest
 from other_tokens import WORDS, OtherVocab

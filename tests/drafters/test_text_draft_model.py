@@ -151,6 +151,30 @@ def test_drafts_end_by_role() -> None:
     assert drafter.propose(context, 8).tokens == (*target.vocab.spell(b"tao"), target.vocab.end)
 
 
+def test_the_end_is_the_one_that_the_target_emitted_last() -> None:
+    class TwoEnds(OtherVocab):
+        def is_end(self, token: int) -> bool:
+            return token in (self.end, self.mark)
+
+    target, own = OtherToy(TwoEnds()), OtherVocab(WORDS)
+    drafter = TextDraftModel(EndingToy(own, [own.end]), target.vocab)
+    context = target.vocab.tokenize(PROMPT)
+    for emitted in (target.vocab.end, target.vocab.mark):
+        drafter.begin(context, GREEDY)
+        drafter.accept([emitted], 0)
+        assert drafter.propose(context, 8).tokens == (emitted,)
+
+
+def test_a_word_that_may_go_on_is_drafted_with_less_confidence() -> None:
+    target, own = OtherToy(OtherVocab()), OtherVocab(WORDS)
+    drafter = TextDraftModel(EndingToy(own, [*own.spell(b". t"), own.mark]), target.vocab)
+    context = target.vocab.tokenize(PROMPT)
+    drafter.begin(context, GREEDY)
+    confidence = drafter.propose(context, 8).confidence
+    assert confidence[0] == pytest.approx(1.0)
+    assert confidence[-1] < 0.95
+
+
 def test_another_mark_ends_a_draft_and_is_no_text() -> None:
     target, own = OtherToy(OtherVocab()), OtherVocab(WORDS)
     drafter = TextDraftModel(EndingToy(own, [*own.spell(b". tao"), own.mark]), target.vocab)

@@ -68,6 +68,8 @@ def saids(messages: list[Message]) -> list[Said]:
         ("model:tiny", Origin.MODEL),
         ("model:tiny+suffix", Origin.CHECKED),
         ("model:a+b", Origin.MODEL),
+        ("text:tiny", Origin.TEXT),
+        ("text:tiny+suffix", Origin.CHECKED),
         ("grammar", Origin.FORCED),
         ("something new", Origin.OTHER),
     ],

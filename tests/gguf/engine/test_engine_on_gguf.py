@@ -448,3 +448,15 @@ def test_a_target_is_no_draft_model_of_its_own(files: Files, monkeypatch: pytest
             assert chat(worker, [Turn("user", "tell me the thing")]).drafter == "suffix"
         finally:
             worker.close()
+
+
+def test_a_target_without_a_chat_template_gets_none(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load, "reason_against", lambda *_: "")
+    memory = files["llama"].with_name("standing.json")
+    plan = LoadPlan(str(files["near"]), parse_drafter("auto"), OPTIONS, memory, standing=str(files["renamed"]))
+    worker = Worker(plan, AbortFlag(), FakeClock())
+    try:
+        list(worker.load(silent))
+        assert chat(worker, [Turn("user", "tell me the thing")]).drafter == "suffix"
+    finally:
+        worker.close()
