@@ -16,7 +16,6 @@ from drafters.reading import read_into
 from drafters.text.drafted_text import DraftedText
 from drafters.text.own_view import OwnView
 from drafters.text.picking import Picking
-from drafters.text.respelling import Respelling
 from drafters.text.tokenizers import Tokenizers
 from models.base import LanguageModel, Vocab, common_prefix
 from models.errors import PairError
@@ -107,7 +106,7 @@ class TextDraftModel:
         if limit <= 0 or room <= 1 or self._own.of(context).has_half:
             return NO_DRAFT
         offered = self._offered(given)[: room - 1]
-        text = self._new_text(context)
+        text = DraftedText(self._tokenizers, self._picking, len(context))
         rows = read_into(self.model, self._cached, [*view[len(self._cached) :], *offered], len(offered) + 1)
         for place, row in enumerate(rows):
             if not text.add(row) or text.own[place:] != offered[place : place + 1]:
@@ -134,10 +133,6 @@ class TextDraftModel:
     @property
     def _head(self) -> int:
         return 0 if self.model.vocab.bos is None else 1
-
-    def _new_text(self, context: Sequence[int]) -> DraftedText:
-        respelling = Respelling(self._target, self._tokenizers.theirs, context)
-        return DraftedText(self._tokenizers, respelling, self._picking, len(context))
 
     def _offered(self, given: Sequence[int]) -> list[int]:
         """Return draft tokens of the target in the drafter's own, up to the first that is no text."""

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from drafters.base import NO_DRAFT, Draft
 from drafters.text.picking import Picking
-from drafters.text.respelling import Respelled, Respelling
+from drafters.text.respelling import NOTHING, Respelled, respell
 from drafters.text.tokenizers import Role, Tokenizers
 from models.sampling.confidence import share
 
@@ -21,21 +21,20 @@ is in .98 once the draft goes on after it. To hold it back until then takes 1.4 
 class DraftedText:
     """The drafter's own tokens of one draft, their bytes, and those bytes in the target's tokens."""
 
-    def __init__(self, tokenizers: Tokenizers, respelling: Respelling, picking: Picking, position: int) -> None:
-        """Take both tokenizers, the respelling for a context of `position` tokens, and the choice of tokens."""
+    def __init__(self, tokenizers: Tokenizers, picking: Picking, position: int) -> None:
+        """Take both tokenizers, the choice of tokens, and the number of the target's tokens before the draft."""
         self.own: list[int] = []
         """The drafter's tokens so far."""
         self.is_open = True
         """Whether more can come: false after an end or a mark."""
         self._tokenizers = tokenizers
-        self._respelling = respelling
         self._picking = picking
         self._position = position
         self._bytes = bytearray()
         self._begun: list[tuple[int, float]] = []
         """First byte of each own token, and the drafter's confidence in it, 0 to 1."""
         self._end_share: float | None = None
-        self._respelled = Respelled((), (), 0)
+        self._respelled = NOTHING
 
     def add(self, row: NDArray[np.float32]) -> bool:
         """Add the token of a row, shape (vocabulary of the drafter,); return False where the text ends."""
@@ -47,7 +46,7 @@ class DraftedText:
         self.own.append(token)
         self._begun.append((len(self._bytes), chance))
         self._bytes += self._tokenizers.own.bytes_of(token)
-        self._respelled = self._respelling.tokens(bytes(self._bytes))
+        self._respelled = respell(self._tokenizers.theirs, bytes(self._bytes))
         return True
 
     @property
@@ -63,7 +62,7 @@ class DraftedText:
     def draft(self, source: str, limit: int, end: int | None) -> Draft:
         """Return the first `limit` tokens, with the target's `end` token after all of them where the drafter ended."""
         ended = self._end_share is not None
-        spelled = self._respelling.tokens(bytes(self._bytes), is_final=ended) if ended else self._respelled
+        spelled = respell(self._tokenizers.theirs, bytes(self._bytes), is_final=True) if ended else self._respelled
         tokens, confidence = spelled.tokens, self._confidence(spelled)
         if ended and end is not None and spelled.settled == len(tokens):
             tokens, confidence = (*tokens, end), (*confidence, self._end_share or 0.0)

@@ -38,8 +38,6 @@ class GrowingText:
         """Add bytes, and spell the last tokens anew with them."""
         self._bytes += data
         kept = max(0, len(self._ends) - _SAFE)
-        while kept and self._bytes[self._ends[kept - 1]] & 0xC0 == 0x80:
-            kept -= 1
         start = self._ends[kept - 1] if kept else 0
         tokens = self._spelled(bytes(self._bytes[start:]))
         del self.tokens[len(self.tokens) - (len(self._ends) - kept) :]

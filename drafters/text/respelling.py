@@ -15,10 +15,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from drafters.text.spelling import Spelling, whole_characters
-from models.base import Vocab
 
-_LONGEST = 4
-"""Bytes of the longest character."""
 _LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 
 
@@ -34,27 +31,20 @@ class Respelled:
     """How many of the first tokens no later byte can change."""
 
 
-class Respelling:
-    """Spells drafted bytes after one context."""
+NOTHING = Respelled((), (), 0)
 
-    def __init__(self, vocab: Vocab, spelling: Spelling, context: Sequence[int]) -> None:
-        """Take the target's vocabulary with its spelling, and the context, which ends with the pending token."""
-        self._spelling = spelling
-        last = b"".join(map(vocab.piece, context[-_LONGEST:]))
-        self._half = last[whole_characters(last) :]
 
-    def tokens(self, drafted: bytes, *, is_final: bool = False) -> Respelled:
-        """Return the tokens of drafted bytes; `is_final`: nothing comes after them."""
-        # The first of them may end a character that the context begins.
-        whole = max(0, whole_characters(self._half + drafted) - len(self._half))
-        tokens = self._spelling.tokens(drafted[:whole]) or []
-        ends = [*accumulate(len(self._spelling.bytes_of(token)) for token in tokens)]
-        if not tokens or ends[-1] != whole:
-            # A vocabulary without some byte spells others in its place.
-            return Respelled((), (), 0)
-        starts = (0, *ends[:-1])
-        settled = len(tokens) if is_final and whole == len(drafted) else _settled(drafted, starts)
-        return Respelled(tuple(tokens), starts, settled)
+def respell(spelling: Spelling, drafted: bytes, *, is_final: bool = False) -> Respelled:
+    """Return drafted bytes in the tokens of a target's spelling; `is_final`: nothing comes after them."""
+    whole = whole_characters(drafted)
+    tokens = spelling.tokens(drafted[:whole]) or []
+    ends = [*accumulate(len(spelling.bytes_of(token)) for token in tokens)]
+    if not tokens or ends[-1] != whole:
+        # A vocabulary without some byte spells others in its place.
+        return NOTHING
+    starts = (0, *ends[:-1])
+    settled = len(tokens) if is_final and whole == len(drafted) else _settled(drafted, starts)
+    return Respelled(tuple(tokens), starts, settled)
 
 
 def _settled(drafted: bytes, starts: Sequence[int]) -> int:

@@ -6,7 +6,7 @@ from itertools import accumulate
 import pytest
 
 from drafters.text.own_view import GrowingText
-from drafters.text.respelling import Respelling
+from drafters.text.respelling import respell
 from drafters.text.spelling import Spelling
 from models.library.catalog import find_model
 from models.llama.load import LlamaOptions
@@ -37,7 +37,7 @@ def test_drafted_bytes_are_spelled_as_the_tokenizer_goes_on(model: LlamaModel, s
     tokens = model.vocab.tokenize(TEXT, special=False)
     for place in range(1, len(tokens) - 1):
         drafted = b"".join(map(model.vocab.piece, tokens[place:]))
-        found = Respelling(model.vocab, spelling, tokens[:place]).tokens(drafted, is_final=True)
+        found = respell(spelling, drafted, is_final=True)
         assert list(found.tokens) == tokens[place:], place
 
 
