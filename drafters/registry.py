@@ -43,24 +43,26 @@ A name has small letters and hyphens. Flags, `--help`, completion, pickers, benc
 """
 AUTO, OFF = "auto", "off"
 """The kinds that stand for no single drafter."""
+HEAD = "mtp"
+"""The kind of the head that a target has in its own file, or beside it."""
 FREE_OF_AUTO = "suffix"
 """The drafter without a model that "auto" uses."""
 
 
 def names_without_model() -> tuple[str, ...]:
     """Return the drafters that are named by themselves, without a file."""
-    return (OFF, *FREE_DRAFTERS, AUTO)
+    return (OFF, *FREE_DRAFTERS, HEAD, AUTO)
 
 
 def names_to_offer() -> tuple[str, ...]:
     """Return these names for completion and pickers: auto and the drafter that it uses first, off last."""
-    return (AUTO, *sorted(FREE_DRAFTERS, key=lambda name: name != FREE_OF_AUTO), OFF)
+    return (AUTO, *sorted(FREE_DRAFTERS, key=lambda name: name != FREE_OF_AUTO), HEAD, OFF)
 
 
 def drafter_help() -> str:
     """Return what `--draft` takes, in words."""
     names = ", ".join((OFF, *FREE_DRAFTERS))
-    return f"{names}, auto (the default), a small GGUF, or model:GGUF to use only that"
+    return f"{names}, {HEAD} (the model's own head), auto (the default), a small GGUF, or model:GGUF to use only that"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class DrafterSpec:
     """A drafter asked for by name."""
 
     kind: str
-    """A name of `FREE_DRAFTERS`, or "off", "model" (a draft model alone), "auto" (what pays off)."""
+    """A name of `FREE_DRAFTERS`, or "off", "mtp" (a head), "model" (a draft model alone), "auto" (what pays off)."""
     model: str = ""
     """Name or path of the draft model: of kind "model", and of "auto" when one was given."""
 

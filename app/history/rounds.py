@@ -25,6 +25,7 @@ _LETTERS = {
     Origin.PLAIN: "p",
     Origin.MODEL: "m",
     Origin.TEXT: "t",
+    Origin.HEAD: "h",
     Origin.SUFFIX: "s",
     Origin.LOOKUP: "l",
     Origin.MEMORY: "y",

@@ -30,7 +30,11 @@ def padding(tokens: int, rows: int, multiple: int) -> tuple[int, int]:
 class Batch:
     """llama.cpp's batch of at most `size` tokens, over arrays that are filled anew for each pass."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, width: int = 0, *, has_tokens: bool = True) -> None:
+        """Make room for `size` tokens, with hidden rows of `width` numbers for a draft head; 0: without.
+
+        Without tokens a pass consists of hidden rows alone.
+        """
         self._tokens = np.zeros(size, np.int32)
         self._positions = np.zeros(size, np.int32)
         self._wanted = np.zeros(size, np.int8)
@@ -38,8 +42,13 @@ class Batch:
         self._sequences = np.full((size, SEQUENCES), TEXT, np.int32)
         # llama.cpp wants one pointer a token.
         self._lists = self._sequences.ctypes.data + np.arange(size, dtype=np.uintp) * self._sequences.strides[0]
+        self.hidden = np.zeros((size, width), np.float32)
+        """Hidden row of each token, which a head reads beside it; shape (size, width)."""
         self.struct: Any = llama_cpp().llama_batch()
-        self.struct.token = self._tokens.ctypes.data_as(ctypes.POINTER(ctypes.c_int32))
+        if width:
+            self.struct.embd = self.hidden.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
+        if has_tokens:
+            self.struct.token = self._tokens.ctypes.data_as(ctypes.POINTER(ctypes.c_int32))
         self.struct.pos = self._positions.ctypes.data_as(ctypes.POINTER(ctypes.c_int32))
         self.struct.logits = self._wanted.ctypes.data_as(ctypes.POINTER(ctypes.c_int8))
         self.struct.n_seq_id = self._counts.ctypes.data_as(ctypes.POINTER(ctypes.c_int32))

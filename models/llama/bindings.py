@@ -97,6 +97,11 @@ def ggml_function(name: str, result: Any, *arguments: Any) -> Callable[..., Any]
     raise _unusable(f"Its library has no {name}.")
 
 
+def engine_library() -> ctypes.CDLL:
+    """Return llama.cpp's library, for functions that the bindings leave out."""
+    return cast(ctypes.CDLL, llama_cpp()._lib)
+
+
 @cache
 def _ggml_libraries() -> tuple[ctypes.CDLL, ...]:
     from llama_cpp._ctypes_extensions import load_shared_library

@@ -62,8 +62,7 @@ def _context(model: Any, options: LlamaOptions, abort: AbortFlag, path: Path) ->
         needed = min(needed, plan_memory(shape, params.n_ctx, cache_types(model, options)).cache)
         if needed > available_memory():
             raise _too_large(path, params.n_ctx, needed)
-    params.abort_callback = _abort_callback()
-    params.abort_callback_data = ctypes.cast(abort.buffer, ctypes.c_void_p)
+    params.abort_callback, params.abort_callback_data = abort_callback_of(abort)
     recent_errors()
     context = api.llama_init_from_model(model, params)
     if not context:
@@ -186,6 +185,11 @@ def _metadata(model: Any, key: str) -> str:
     buffer = ctypes.create_string_buffer(128)
     llama_cpp().llama_model_meta_val_str(model, key.encode(), buffer, len(buffer))
     return buffer.value.decode("utf-8", errors="replace")
+
+
+def abort_callback_of(abort: AbortFlag) -> tuple[Any, Any]:
+    """Return the callback of a context that a flag stops, and the data that llama.cpp hands to it."""
+    return _abort_callback(), ctypes.cast(abort.buffer, ctypes.c_void_p)
 
 
 @cache

@@ -68,6 +68,8 @@ class LlamaOptions:
     """
     screens: bool = False
     """True if logits of unlikely tokens may be minus infinity, as a draft model's may; see `models.llama.screen`."""
+    heads: bool = field(default=False, repr=False)
+    """Load the layers of the file that draft further tokens, which a target's own passes leave out."""
     texts: int = field(default=1, repr=False)
     """Texts that the cache has room for, each as long as `context_size`: what passes cost does not depend on it."""
 
@@ -103,6 +105,7 @@ def load_weights(
     params = api.llama_model_default_params()
     params.n_gpu_layers = options.gpu_layers
     params.use_extra_bufts = options.extra_buffers
+    params.load_mtp = options.heads
     if options.screens and not has_gpu(options):
         params.tensor_buft_overrides = ctypes.addressof(output_as_it_is())
     if not has_gpu(options):

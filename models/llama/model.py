@@ -20,6 +20,7 @@ from models.errors import Cancelled, LocalspecError, context_full
 from models.llama.bindings import llama_cpp
 from models.llama.cache import Cache, decode_in_parts, failure
 from models.llama.context import cache_types
+from models.llama.listeners import Listeners
 from models.llama.load import LlamaOptions, description_of, load_weights, screen_of, templates_of, with_layout
 from models.llama.vocab import LlamaVocab
 from models.tree import Tree, read_tree
@@ -46,6 +47,7 @@ class LlamaModel:
         self._model: Any = load_weights(path, self.options, self._abort, on_progress)
         self.screen = screen_of(self._model, self.options)
         self._users = [self]
+        self.listeners = Listeners()
         self._open_context()
 
     def _open_context(self) -> None:
@@ -85,6 +87,16 @@ class LlamaModel:
         """Bytes of all weights."""
         return int(self._api.llama_model_size(self._model))
 
+    @property
+    def row_width(self) -> int:
+        """Numbers in a hidden row."""
+        return int(self._api.llama_model_n_embd_out(self._model))
+
+    @property
+    def handles(self) -> tuple[Any, Any, AbortFlag]:
+        """llama.cpp's model and context, which `reopen` replaces, and the flag that stops passes: for draft heads."""
+        return self._model, self._check_open().context, self._abort
+
     def decode(self, tokens: Sequence[int], rows: int, parents: Sequence[int] = ()) -> Logits:
         """Append tokens to the cache; return the logits after each of the last `rows`, shape (rows, vocab.size).
 
@@ -101,7 +113,7 @@ class LlamaModel:
         cache.batch.clear()
         cache.batch.add(tokens, self._length, rows, self._text)
         self._run(tree, rows)
-        self._grow(count - (tree.off_chain if tree else 0))
+        self._grow(count - (tree.off_chain if tree else 0), 0)
         if rows == 0:
             # A GPU returns before it has finished; what asks for no rows is measured and cancelled by its return.
             self._api.llama_synchronize(cache.context)
@@ -121,9 +133,9 @@ class LlamaModel:
         for text, part in sorted(zip(texts, parts, strict=True), key=lambda pair: pair[0]._text):
             cache.batch.add([part.token], text._length, 1, text._text)
         self._run(None, len(texts), texts)
-        for text in texts:
-            text._grow(1)
         places = sorted(text._text for text in texts)
+        for text in texts:
+            text._grow(1, places.index(text._text))
         return [self._rows(places.index(text._text), 1) for text in texts]
 
     def rewind(self, length: int) -> None:
@@ -176,10 +188,11 @@ class LlamaModel:
         does, and is then closed.
         """
         self._check_open()
-        self._leave()
-        kept = self.options
-        self.options = replace(options, gpu_layers=kept.gpu_layers, extra_buffers=kept.extra_buffers)
-        self._open_context()
+        with self.listeners.between_contexts():
+            self._leave()
+            kept = self.options
+            self.options = replace(options, gpu_layers=kept.gpu_layers, extra_buffers=kept.extra_buffers)
+            self._open_context()
 
     def twin(self) -> "LlamaModel":
         """Return another, empty text over the same weights, which are freed with the last of them.
@@ -189,7 +202,7 @@ class LlamaModel:
         """
         cache = self._check_open()
         twin = copy(self)
-        twin._cache = None
+        twin._cache, twin.listeners = None, Listeners()
         self._users.append(twin)
         if cache.has_room:
             twin._enter(cache)
@@ -262,8 +275,9 @@ class LlamaModel:
                 text._restore()
             raise
 
-    def _grow(self, count: int) -> None:
-        """Take note of the tokens that a pass has appended."""
+    def _grow(self, count: int, place: int) -> None:
+        """Take note of the tokens that a pass has appended, which began at a place of it."""
+        self.listeners.take(self._check_open().context, self._length, place, count)
         self._length += count
         # A recurrent memory goes back inside its last pass alone, and once: asked for more it obeys, and answers
         # garbage.

@@ -10,6 +10,7 @@ from app.engine.control.agreement_probe import agreement_of
 from drafters.base import ModelDrafter
 from models.base import LanguageModel
 from models.errors import LocalspecError
+from models.heads.head_model import HeadModel
 from models.llama.model import LlamaModel
 from models.llama.probe import identity
 from models.system.remembered import Remembered
@@ -51,7 +52,7 @@ def stored_acceptance(
     known: Remembered, target: LanguageModel, model: ModelDrafter | None, acceptance: Acceptance
 ) -> AcceptanceStore | None:
     """Return the record of a pair of files, loaded into `acceptance`; None for models without files."""
-    if model is None or not isinstance(target, LlamaModel) or not isinstance(model.model, LlamaModel):
+    if model is None or not isinstance(target, LlamaModel) or not isinstance(model.model, LlamaModel | HeadModel):
         return None
     try:
         key = f"{RECORD_KEY}{identity(model.model.path)} for {identity(target.path)}"

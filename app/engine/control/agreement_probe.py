@@ -10,6 +10,7 @@ import numpy as np
 
 from drafters.base import ModelDrafter
 from models.base import LanguageModel
+from models.heads.head_model import HeadModel
 from models.sampling.likeliest import likeliest
 
 _TOKENS = 96
@@ -38,8 +39,31 @@ def agreement(target: LanguageModel, draft: LanguageModel) -> float | None:
 
 
 def agreement_of(target: LanguageModel, drafter: ModelDrafter) -> float | None:
-    """Return the agreement of a target and a drafter: `text_agreement` where they have other tokens."""
+    """Return the agreement of a target and a drafter, by the measure for its kind."""
+    if isinstance(drafter.model, HeadModel):
+        return head_agreement(target, drafter.model)
     return (text_agreement if drafter.drafts_text else agreement)(target, drafter.model)
+
+
+def head_agreement(target: LanguageModel, head: HeadModel) -> float | None:
+    """Return the share of places, 0 to 1, where a target and its head predict one token; None as `agreement`.
+
+    The head reads the text while the target holds it, beside the target's rows. Empties both caches.
+    """
+    text = _text_of(target)
+    if target.length or head.length or not (_takes(target, text) and _takes(head, text)):
+        return None
+    width = min(_width(target), _width(head))
+    try:
+        passes = [text[start : start + width] for start in range(0, len(text), width)]
+        theirs, own = (
+            np.concatenate([model.decode(part, len(part)).argmax(axis=1) for part in passes])
+            for model in (target, head)
+        )
+        return float(np.mean(theirs == own))
+    finally:
+        target.rewind(0)
+        head.rewind(0)
 
 
 def text_agreement(target: LanguageModel, draft: LanguageModel) -> float | None:

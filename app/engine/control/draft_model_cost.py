@@ -24,6 +24,8 @@ class ModelCost:
     """Seconds of its passes by tokens read."""
     tuned: bool = True
     """Whether `tune` has looked for its fastest settings, or there are no others."""
+    reads_copies: bool = True
+    """Whether it can read a free draft with one pass; a head lacks the target's rows for that."""
 
     def reading(self, tokens: int) -> float:
         """Return the seconds to read tokens that are not in its cache."""
@@ -64,5 +66,7 @@ class ModelCost:
 
     def read_along(self, unread: int, agreed: Sequence[float]) -> int:
         """Return how many tokens of a free draft to read: the number that saves most seconds of steps."""
+        if not self.reads_copies:
+            return 0
         step, saved = self.curve.seconds(1), [*accumulate(agreed, initial=0.0)]
         return max(range(len(saved)), key=lambda n: step * saved[n] - self.reading(unread + n))

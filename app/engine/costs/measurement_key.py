@@ -33,6 +33,8 @@ class Quantity(StrEnum):
     """Seconds of passes by their width, with a row of logits for each token."""
     READING = "reading"
     """Seconds of passes by their width, with few rows; the scope is their number."""
+    HEAD = "head"
+    """Seconds of passes of a draft head by their width, with one row; the settings are its target's."""
     EXACT_WIDTH = "exact width"
     """Widest pass that equals one-token passes bit for bit; the scope is the widest that was tried, and how."""
     EXACT_BRANCHES = "exact branches"

@@ -19,6 +19,8 @@ QUICK_WIDTHS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 24, 32)
 """Widths that a first load measures; between them the cost is interpolated."""
 DRAFT_WIDTHS = (1, 2, 4, 16)
 """Widths for a draft model: single steps, and copies that it checks."""
+HEAD_WIDTHS = (1, 2, 4, 8, 16, 64)
+"""Widths for a draft head, with a row for the last token alone."""
 READ_WIDTHS = (64, 512)
 """Widths for a draft model that reads a long text, with a row for the last token alone: cheaper for each token."""
 _REPEATS = 5

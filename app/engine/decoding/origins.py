@@ -17,6 +17,8 @@ class Origin(StrEnum):
     """Accepted token of the draft model."""
     TEXT = "text of a draft model"
     """Accepted token of a draft model with other tokens, which drafts text."""
+    HEAD = "draft head"
+    """Accepted token of a draft head, which drafts from the target's hidden rows."""
     SUFFIX = "suffix index"
     """Accepted token copied from a repetition in the text."""
     LOOKUP = "prompt lookup"
@@ -43,8 +45,8 @@ _OF_SOURCE = {
     "memory": Origin.MEMORY,
     "grammar": Origin.FORCED,
 }
-_OF_MODELS = {"model:": Origin.MODEL, "text:": Origin.TEXT}
-"""Origins by the beginning of a source that is a draft model."""
+_OF_MODELS = {"model:": Origin.MODEL, "text:": Origin.TEXT, "mtp": Origin.HEAD, "eagle3": Origin.HEAD}
+"""Origins by the beginning of a source that is a draft model or head."""
 
 
 def origin_of_source(source: str) -> Origin:

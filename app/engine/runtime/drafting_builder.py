@@ -12,16 +12,18 @@ from app.engine.control.draft_model_cost import ModelCost
 from app.engine.conversation.drafting import Drafting
 from app.engine.costs.pass_cost import QUICK_WIDTHS, VerifyCurve
 from app.engine.costs.usable_width import usable_width
+from app.engine.runtime.heads import no_head, open_own_head
 from app.engine.runtime.load import LoadPlan, ModelOpener, Notes
 from app.engine.runtime.machine_measurements import MachineMeasurements
 from drafters.base import ModelDrafter, NullDrafter
+from drafters.head import HeadDrafter
 from drafters.history.drafter import Recall
 from drafters.history.store import TextMemory
 from drafters.hybrid import Hybrid
-from drafters.registry import AUTO, OFF, DrafterSpec, free_drafters
+from drafters.registry import AUTO, HEAD, OFF, DrafterSpec, free_drafters
 from drafters.suffix import SuffixDrafter
 from models.base import LanguageModel
-from models.errors import PairError
+from models.errors import LocalspecError, PairError
 from models.llama.cache_types import summed_in_parts
 from models.llama.exact_width import WIDEST
 from models.llama.load import has_gpu
@@ -74,20 +76,34 @@ class DraftingBuilder:
         return VerifyCurve(self._measurements.curve(target, [width for width in QUICK_WIDTHS if width <= widest]))
 
     def _model(self, spec: DrafterSpec, target: LanguageModel, curve: VerifyCurve) -> tuple[ModelDrafter | None, Notes]:
-        """Return the draft model that a spec names, or for "auto" alone the standing one, where that may pay."""
+        """Return the draft model or head of a spec; for "auto" alone a head, or the standing model if it pays."""
         if spec.model:
             return self._opener.draft_model(spec.model, target)
+        if spec.kind == HEAD:
+            own = open_own_head(target)
+            if own is None:
+                raise no_head(target)
+            return own, ()
         if spec.kind != AUTO:
             return None, ()
-        return self._opener.standing_model(target, curve.measured), ()
+        head, notes = self._head(target)
+        return head or self._opener.standing_model(target, curve.measured), notes
+
+    def _head(self, target: LanguageModel) -> tuple[ModelDrafter | None, Notes]:
+        """Return the head of a target that needs no flag; one that fails is no reason to fail."""
+        try:
+            return open_own_head(target), ()
+        except LocalspecError as error:
+            return None, (f"The draft head of {target.name} is not used: {error.title} {error.cause}".strip(),)
 
     def _measured(
         self, spec: DrafterSpec, target: LanguageModel, model: ModelDrafter | None, curve: VerifyCurve, exact: int
     ) -> Drafting:
         measurements, cost = self._measurements, None
         if model is not None:
-            is_tuned = self._opener.is_tuned(spec.model or self._plan.standing)
-            cost = ModelCost(model.name, measurements.draft_curve(model.model), is_tuned)
+            is_head = isinstance(model, HeadDrafter)
+            is_tuned = is_head or self._opener.is_tuned(spec.model or self._plan.standing)
+            cost = ModelCost(model.name, measurements.draft_curve(model.model), is_tuned, reads_copies=not is_head)
         branches = model is not None and measurements.exact_branches(target)
         adaptive = AdaptiveController(curve, AnswerSettings(target.max_rows - 1), cost)
         drafting = self.together(spec, target, model, adaptive, exact - 1)

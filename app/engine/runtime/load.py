@@ -11,6 +11,7 @@ from app.engine.costs.exact_settings import Open, Strict
 from app.engine.costs.standing_model import TEXT_CONTEXT, reason_against
 from app.engine.costs.tuned import apply_tuned, load_tuned, load_tuned_draft
 from app.engine.decoding.round import Clock
+from app.engine.runtime.heads import open_head, wants_own_head
 from drafters.base import ModelDrafter
 from drafters.draft_model import DraftModel
 from drafters.history.store import Place
@@ -20,6 +21,7 @@ from models.abort import AbortFlag
 from models.base import LanguageModel
 from models.errors import LocalspecError
 from models.gguf.file import check_file
+from models.heads.loading import is_head_file
 from models.kernels.takeover import compile_kernels
 from models.library.catalog import find_model, is_same_model
 from models.llama.devices import gpus
@@ -104,6 +106,7 @@ class ModelOpener:
             path = self._found(plan.model)
             tuned = load_tuned(plan.memory, path, options, allow_rounding=plan.allow_rounding)
             options = self._fitted(path, apply_tuned(options, tuned), notes)
+            options = replace(options, heads=wants_own_head(plan.drafter, path))
             open_target = partial(self._open, path, notes)
         target = open_target(options)
         if isinstance(target, LlamaModel) and (note := beyond_training(plan.options.context_size, target.trained)):
@@ -114,10 +117,13 @@ class ModelOpener:
         return OpenedTarget(settled.model, settled.checked), (*notes, settled.note)
 
     def draft_model(self, name: str, target: LanguageModel) -> tuple[ModelDrafter, Notes]:
-        """Load a draft model for a target; raises ModelFileError, and PairError where it does not fit.
+        """Load a draft model or a draft head for a target; raises ModelFileError, and PairError where it does not fit.
 
-        One with other tokens than the target drafts text.
+        A draft model with other tokens than the target drafts text.
         """
+        if name != TOY and is_head_file(path := self._found(name)):
+            self._on_progress(path.stem, 0.0)
+            return open_head(path, target), ()
         notes = list[str]()
         # Its text is never longer than the target's.
         options = replace(self._plan.options, context_size=target.context_size, screens=True)

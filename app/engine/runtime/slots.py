@@ -11,7 +11,8 @@ from app.engine.conversation.slot import Slot
 from app.engine.costs.pass_cost import QUICK_WIDTHS, VerifyCurve
 from app.engine.costs.usable_width import usable_width
 from app.engine.runtime.loader import Loader
-from drafters.base import NullDrafter
+from drafters.base import ModelDrafter, NullDrafter
+from drafters.head import HeadDrafter
 from drafters.registry import DrafterSpec
 from models.base import LanguageModel
 from models.errors import MemoryLimitError
@@ -57,7 +58,7 @@ def like(loader: Loader, spec: DrafterSpec, target: LanguageModel, drafting: Dra
     adaptive = drafting.adaptive
     if adaptive is None:
         return Drafting(NullDrafter())
-    model = None if drafting.model is None else drafting.model.beside(_twin(drafting.model.model))
+    model = None if drafting.model is None else _beside(drafting.model, target)
     # The learnt corrections of a curve depend on the length of the text, so each slot has its own.
     state = adaptive.state
     cost = state.model and replace(state.model, curve=VerifyCurve(state.model.curve.measured))
@@ -95,6 +96,11 @@ def bring_together(slots: Sequence[Slot], shared: SharedBatch | None) -> None:
     if any(slot.is_beside(slots) for slot in slots):
         for slot in slots:
             slot.shared_batch = shared
+
+
+def _beside(drafter: ModelDrafter, target: LanguageModel) -> ModelDrafter:
+    """Return a drafter like another one for a further text: a head reads the rows of that text's target."""
+    return drafter.beside(target if isinstance(drafter, HeadDrafter) else _twin(drafter.model))
 
 
 def _twin(model: LanguageModel) -> LanguageModel:

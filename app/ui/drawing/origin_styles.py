@@ -26,6 +26,7 @@ _TEXT_STYLES = {
     Origin.PLAIN: "",
     Origin.MODEL: "bold",
     Origin.TEXT: "bold reverse",
+    Origin.HEAD: "bold italic reverse",
     Origin.SUFFIX: "underline",
     Origin.LOOKUP: "bold underline",
     Origin.MEMORY: "italic underline",
@@ -40,6 +41,7 @@ _COLOURS = {
     Palette.DARK: {
         Origin.MODEL: "#7ee787",
         Origin.TEXT: "#b5d46b",
+        Origin.HEAD: "#5fd7a7",
         Origin.SUFFIX: "#79c0ff",
         Origin.LOOKUP: "#56d4dd",
         Origin.MEMORY: "#a5b4fc",
@@ -53,6 +55,7 @@ _COLOURS = {
     Palette.LIGHT: {
         Origin.MODEL: "#116329",
         Origin.TEXT: "#4b5c00",
+        Origin.HEAD: "#00604a",
         Origin.SUFFIX: "#0550ae",
         Origin.LOOKUP: "#0b5a66",
         Origin.MEMORY: "#3b3fa3",
@@ -66,6 +69,7 @@ _COLOURS = {
     Palette.ANSI: {
         Origin.MODEL: "green",
         Origin.TEXT: "green",
+        Origin.HEAD: "green",
         Origin.SUFFIX: "blue",
         Origin.LOOKUP: "cyan",
         Origin.MEMORY: "blue",

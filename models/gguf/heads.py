@@ -1,0 +1,161 @@
+"""Draft heads by their headers: which kind a file holds, and for which target it was made.
+
+A head is either in its target's own file, as layers after those that write text (MTP, also called NextN), or a file of
+its own. llama.cpp asserts what it expects of a head, and an assertion ends the process, so architectures and sizes are
+checked here, before anything is loaded.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from models.gguf.header import Header
+from models.gguf.vocab import HeaderVocab
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_ONE_LAYER = _words(
+    "qwen35 qwen35moe glm4moe deepseek2 deepseek32 deepseek4 glm-dsa cohere2moe nemotron_h_moe bailingmoe3"
+)
+"""Architectures whose one drafting layer goes on from its own rows."""
+_HANDS_OUT_LAYERS = _words("llama qwen3 qwen3moe qwen35 qwen35moe gpt-oss gemma4 mimo2 minimax-m2")
+"""Architectures whose graph hands out the inputs of its layers; with others llama.cpp ends the process."""
+_TAPPED = 3
+"""Layers of the target that an EAGLE-3 head reads."""
+
+
+class HeadKind(StrEnum):
+    """Kinds of draft heads."""
+
+    MTP = "mtp"
+    """Layers that predict further tokens, trained with the model (multi-token prediction)."""
+    EAGLE3 = "eagle3"
+    """A small network over three of the target's layers, trained for the finished model."""
+    DFLASH = "dflash"
+    """A small network that drafts a block at once."""
+    ASSISTANT = "gemma4-assistant"
+    """A small network that reads the target's own cache."""
+
+
+_KINDS = {kind.value: kind for kind in (HeadKind.EAGLE3, HeadKind.DFLASH, HeadKind.ASSISTANT)}
+"""Kinds by the architecture of their file."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeadFile:
+    """A file that holds a draft head and no model."""
+
+    path: Path
+    kind: HeadKind
+    architecture: str
+    """Architecture of the file; of an MTP head the target's."""
+    width: int
+    """Numbers of a hidden row that it reads beside each token."""
+    target_width: int
+    """Numbers of a hidden row of its target."""
+    layers: tuple[int, ...]
+    """Layers of the target whose inputs it reads; (): it reads the target's last hidden row."""
+    borrows: bool
+    """Whether it uses the target's embedding or output matrix."""
+    faults: tuple[str, ...]
+    """Why it can't be used with any target."""
+
+
+def has_own_head(header: Header) -> bool:
+    """Return whether a model's file has a drafting layer that localspec can use."""
+    return _drafting_layers(header) == 1 and header.text("general.architecture") in _ONE_LAYER
+
+
+def head_words(header: Header) -> str:
+    """Return what drafting layers a model's file has, in words; "" for none."""
+    count, architecture = _drafting_layers(header), header.text("general.architecture")
+    if not count:
+        return ""
+    if has_own_head(header):
+        return "yes, it drafts with no flag (MTP)"
+    layers = "a drafting layer" if count == 1 else f"{count} drafting layers"
+    return f"{layers} that can't be used yet (MTP of {architecture})"
+
+
+def read_head(header: Header) -> HeadFile | None:
+    """Return the head that a file holds; None for a file that is a model, or anything else."""
+    architecture = header.text("general.architecture")
+    if (kind := _KINDS.get(architecture)) is not None:
+        return _of_own_architecture(header, architecture, kind)
+    starts = any(tensor.name.startswith("blk.0.") for tensor in header.tensors)
+    if starts or not _drafting_layers(header):
+        return None
+    width = header.number(f"{architecture}.embedding_length") or 0
+    faults = () if has_own_head(header) else (f"MTP heads of {architecture} are not supported",)
+    return HeadFile(header.path, HeadKind.MTP, architecture, width, width, (), borrows=False, faults=faults)
+
+
+def unsuitable(head: HeadFile, target: Header) -> list[str]:
+    """Return the reasons why a head can't draft for a target; [] for a head that was made for it."""
+    architecture = target.text("general.architecture")
+    width = target.number(f"{architecture}.embedding_length") or 0
+    reasons = [*head.faults]
+    if head.kind is HeadKind.MTP and head.architecture != architecture:
+        reasons.append(f"it was made for a model of the architecture {head.architecture}, the target is {architecture}")
+    if head.target_width != width:
+        reasons.append(f"it was made for a model with rows of {head.target_width:,} numbers, the target has {width:,}")
+    if head.layers:
+        reasons += _of_layers(head, target, architecture)
+    own, theirs = HeaderVocab(target), _vocabulary(head, target)
+    if theirs is not None and theirs != own.size:
+        reasons.append(f"it knows {theirs:,} tokens, the target {own.size:,}")
+    return reasons
+
+
+def _of_layers(head: HeadFile, target: Header, architecture: str) -> list[str]:
+    trunk = (target.number(f"{architecture}.block_count") or 0) - (
+        target.number(f"{architecture}.nextn_predict_layers") or 0
+    )
+    reasons = []
+    if architecture not in _HANDS_OUT_LAYERS:
+        reasons.append(f"models of the architecture {architecture} do not hand out their layers to this engine")
+    if max(head.layers) >= trunk:
+        reasons.append(f"it reads layer {max(head.layers)}, the target has {trunk} layers")
+    return reasons
+
+
+def _vocabulary(head: HeadFile, target: Header) -> int | None:
+    """Return the number of tokens of a head's file; None where it says nothing, or is the target's own."""
+    from models.gguf.header import read_header
+
+    if head.path == target.path:
+        return None
+    tokens = read_header(head.path).array("tokenizer.ggml.tokens")
+    return tokens.count if tokens else None
+
+
+def _drafting_layers(header: Header) -> int:
+    """Return the number of drafting layers whose weights are in a file: some keep the number and lack the weights."""
+    architecture = header.text("general.architecture")
+    count = header.number(f"{architecture}.nextn_predict_layers") or 0
+    last = (header.number(f"{architecture}.block_count") or 0) - 1
+    wanted = f"blk.{last}.nextn.eh_proj.weight"
+    return count if count > 0 and any(tensor.name == wanted for tensor in header.tensors) else 0
+
+
+def _of_own_architecture(header: Header, architecture: str, kind: HeadKind) -> HeadFile:
+    tensors = {tensor.name: tensor for tensor in header.tensors}
+    width = header.number(f"{architecture}.embedding_length") or 0
+    layers = tuple(header.whole_numbers(f"{architecture}.target_layers"))
+    target_width = header.number(f"{architecture}.target_hidden_size") or width
+    borrows = not {"token_embd.weight", "output.weight"} <= tensors.keys()
+    faults = [f"heads of the kind {kind} are not supported"] if kind is not HeadKind.EAGLE3 else []
+    if kind is HeadKind.EAGLE3:
+        fused = tensors.get("fc.weight")
+        if len(layers) != _TAPPED or min(layers, default=0) < 0:
+            faults.append(f"it names {len(layers)} layers of its target, not {_TAPPED}")
+        if fused is None or not width or fused.elements != _TAPPED * target_width * width:
+            faults.append("its matrix fc.weight does not have the size that its header says")
+    if borrows and width != target_width:
+        faults.append(
+            f"it borrows the target's embedding, whose rows have {target_width:,} numbers, not its own {width:,}"
+        )
+    return HeadFile(header.path, kind, architecture, width, target_width, layers, borrows, tuple(faults))

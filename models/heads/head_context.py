@@ -1,0 +1,131 @@
+"""Context of llama.cpp for a draft head, which reads a hidden row beside each token."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.base import Logits
+from models.errors import Cancelled, LocalspecError
+from models.heads.symbols import hidden_function
+from models.heads.tap import Rows
+from models.llama.batch import TEXT, Batch
+from models.llama.bindings import llama_cpp, recent_errors
+from models.llama.context import abort_callback_of
+from models.llama.load import threads_of
+from models.llama.model import LlamaModel
+
+BATCH = 64
+"""Tokens of one pass: some heads compute a row of logits for each, wanted or not."""
+ROWS = 16
+"""Most rows of logits of one pass."""
+_ABORTED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class HeadContextOptions:
+    """What the context of a head needs to know of it."""
+
+    name: str
+    """Name for error messages."""
+    is_mtp: bool
+    """Whether the head is a layer of a whole model, which runs in a context of that kind."""
+    width: int
+    """Numbers of a hidden row that it reads beside a token."""
+    vocabulary: int
+    """Tokens of its output."""
+    encoded: int = 0
+    """Numbers of the rows that its encoder turns into such rows; 0: it has no encoder."""
+
+
+class HeadContext:
+    """A head's context, cache and batches. Freed before its target's context, which it may read from."""
+
+    def __init__(self, weights: Any, target: LlamaModel, options: HeadContextOptions) -> None:
+        """Open a context over loaded weights of a head; raises LocalspecError, as where memory is short."""
+        self._api = llama_cpp()
+        self._options = options
+        self.size: int = target.context_size
+        self._context = self._opened(weights, target)
+        self._memory = self._api.llama_get_memory(self._context)
+        self._batch = Batch(BATCH, options.width)
+        self._encoder = Batch(BATCH, options.encoded, has_tokens=False) if options.encoded else None
+        # Masked, llama.cpp would copy the first rows of a pass in place of those of its outputs.
+        hidden_function("llama_set_embeddings_nextn")(self._context, True, False)
+
+    def _opened(self, weights: Any, target: LlamaModel) -> Any:
+        params = self._api.llama_context_default_params()
+        params.n_ctx = self.size + -self.size % 256
+        params.n_batch = params.n_ubatch = BATCH
+        params.n_outputs_max = ROWS
+        params.n_threads, params.n_threads_batch = threads_of(target.options)
+        params.ctx_type = int(self._options.is_mtp)
+        _, params.ctx_other, abort = target.handles
+        params.abort_callback, params.abort_callback_data = abort_callback_of(abort)
+        params.no_perf = True
+        recent_errors()
+        context = self._api.llama_init_from_model(weights, params)
+        if not context:
+            raise LocalspecError(
+                f"{self._options.name}: its context can't be opened.",
+                cause=recent_errors(),
+                hint="A shorter context (-c) needs less memory. --draft suffix drafts without a head.",
+            )
+        return context
+
+    def decode(self, tokens: list[int], start: int, hidden: Rows, rows: int) -> Logits:
+        """Read tokens from position `start` on, with a hidden row each; return the logits of the last `rows`.
+
+        A view of llama.cpp's memory, shape (rows, vocabulary). Raises Cancelled, with the cache as it was before.
+        """
+        self._batch.clear()
+        self._batch.add(tokens, start, rows, TEXT)
+        self._batch.hidden[: len(tokens)] = hidden
+        self._run(self._api.llama_decode, self._batch, start)
+        if rows == 0:
+            return np.empty((0, self._options.vocabulary), np.float32)
+        return np.ctypeslib.as_array(self._api.llama_get_logits(self._context), shape=(rows, self._options.vocabulary))
+
+    def hidden_after(self, place: int) -> NDArray[np.float32]:
+        """Return a copy of the head's own hidden row after the token at a place of the last pass, which had logits."""
+        pointer = hidden_function("llama_get_embeddings_nextn_ith")(self._context, place)
+        return np.ctypeslib.as_array(pointer, shape=(self._options.width,)).copy()
+
+    def encode(self, rows: Rows) -> Rows:
+        """Turn rows of a target's layers into rows that the head reads beside tokens; shape (rows, width)."""
+        if self._encoder is None:
+            return rows
+        parts = [self._encoded(self._encoder, rows[start : start + BATCH]) for start in range(0, len(rows), BATCH)]
+        return np.concatenate(parts) if parts else np.empty((0, self._options.width), np.float32)
+
+    def _encoded(self, batch: Batch, rows: Rows) -> Rows:
+        # The encoder keeps nothing, but its positions must go on from those of the cache.
+        start = self._api.llama_memory_seq_pos_max(self._memory, TEXT) + 1
+        batch.clear()
+        batch.add([0] * len(rows), start, 0, TEXT)
+        batch.hidden[: len(rows)] = rows
+        self._run(self._api.llama_encode, batch, start)
+        pointer = hidden_function("llama_get_embeddings_nextn")(self._context)
+        return np.ctypeslib.as_array(pointer, shape=(len(rows), self._options.width)).copy()
+
+    def cut(self, start: int, end: int = -1) -> None:
+        """Forget the tokens from position `start` to before `end`; -1: to the last."""
+        self._api.llama_memory_seq_rm(self._memory, TEXT, start, end)
+
+    def _run(self, function: Any, batch: Batch, start: int) -> None:
+        code = function(self._context, batch.struct)
+        if code == 0:
+            return
+        self.cut(start)
+        if code == _ABORTED:
+            raise Cancelled("Stopped.")
+        raise LocalspecError(
+            f"{self._options.name}: llama.cpp could not run it (code {code}).", cause=recent_errors(), hint=""
+        )
+
+    def close(self) -> None:
+        """Free the context; calling it twice is fine."""
+        if self._context is not None:
+            self._api.llama_free(self._context)
+            self._context = None

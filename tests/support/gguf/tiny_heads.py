@@ -1,0 +1,90 @@
+"""Tiny targets with a head for further tokens, and draft heads in files of their own, all with random weights.
+
+A head that copies its target's last steps would be accepted often; `copies` makes one that is accepted now and then.
+"""
+
+from math import sqrt
+from pathlib import Path
+
+import numpy as np
+import tiny_gguf as tiny
+
+_STATE, _KEY_HEADS, _VALUE_HEADS, _CONV = 32, 2, 4, 4
+
+
+def write_hybrid_with_head(
+    path: Path, *, seed: int = 0, n_ctx: int = 512, n_layer: int = 2, n_embd: int = 64, copies: bool = True
+) -> Path:
+    """Write a qwen35: recurrent layers, a layer of attention, and a layer that drafts one token further; return `path`.
+
+    With `copies` the drafting layer hands the embedding of its token through, and the target's own layers add little:
+    both then predict nearly the same.
+    """
+    gain = 0.15 if copies else 2.0
+    with tiny._tiny_file(path, "qwen35", seed=seed) as file:
+        keys = file.keys
+        file.sizes(n_ctx, n_layer + 1, n_embd)
+        file.heads()
+        keys.add_feed_forward_length(2 * n_embd)
+        keys.add_uint32("qwen35.nextn_predict_layers", 1)
+        keys.add_uint32("qwen35.full_attention_interval", 2)
+        keys.add_key_length(n_embd // tiny._HEADS)
+        keys.add_value_length(n_embd // tiny._HEADS)
+        keys.add_rope_dimension_count(n_embd // tiny._HEADS)
+        keys.add_rope_dimension_sections([3, 3, 2, 0])
+        keys.add_ssm_conv_kernel(_CONV)
+        keys.add_ssm_inner_size(_STATE * _VALUE_HEADS)
+        keys.add_ssm_state_size(_STATE)
+        keys.add_ssm_time_step_rank(_VALUE_HEADS)
+        keys.add_ssm_group_count(_KEY_HEADS)
+        tiny._tokenizer(keys)
+        for index in range(n_layer):
+            (_gated_attention if index % 2 else _delta_net)(file, f"blk.{index}", n_embd, gain)
+            _rest_of_layer(file, f"blk.{index}", n_embd, gain)
+        _drafting_layer(file, f"blk.{n_layer}", n_embd, copies=copies)
+        file.ends(len(tiny.TOKENS), n_embd, gain=sqrt(n_embd))
+    return path
+
+
+def _gated_attention(file: tiny._TinyFile, layer: str, n_embd: int, gain: float) -> None:
+    n_kv = n_embd // tiny._HEADS * tiny._HEADS_KV
+    file.matrix(f"{layer}.attn_q", 2 * n_embd, n_embd, gain=1.5)
+    file.matrix(f"{layer}.attn_k", n_kv, n_embd, gain=1.5)
+    file.matrix(f"{layer}.attn_v", n_kv, n_embd)
+    file.matrix(f"{layer}.attn_output", n_embd, n_embd, gain=gain)
+    file.norm(f"{layer}.attn_q_norm", n_embd // tiny._HEADS, gain=1.5)
+    file.norm(f"{layer}.attn_k_norm", n_embd // tiny._HEADS, gain=1.5)
+
+
+def _delta_net(file: tiny._TinyFile, layer: str, n_embd: int, gain: float) -> None:
+    inner, keys = _STATE * _VALUE_HEADS, _STATE * _KEY_HEADS
+    file.matrix(f"{layer}.attn_qkv", 2 * keys + inner, n_embd, gain=2)
+    file.matrix(f"{layer}.attn_gate", inner, n_embd, gain=2)
+    file.kernel(f"{layer}.ssm_conv1d", 2 * keys + inner, _CONV)
+    file.values(f"{layer}.ssm_dt.bias", np.zeros(_VALUE_HEADS, np.float32))
+    file.values(f"{layer}.ssm_a", -np.linspace(0.1, 1.0, _VALUE_HEADS, dtype=np.float32))
+    file.matrix(f"{layer}.ssm_beta", _VALUE_HEADS, n_embd)
+    file.matrix(f"{layer}.ssm_alpha", _VALUE_HEADS, n_embd)
+    file.norm(f"{layer}.ssm_norm", _STATE)
+    file.matrix(f"{layer}.ssm_out", n_embd, inner, gain=gain)
+
+
+def _rest_of_layer(file: tiny._TinyFile, layer: str, n_embd: int, gain: float) -> None:
+    file.norm(f"{layer}.attn_norm", n_embd)
+    file.norm(f"{layer}.post_attention_norm", n_embd)
+    file.matrix(f"{layer}.ffn_gate", 2 * n_embd, n_embd, gain=2)
+    file.matrix(f"{layer}.ffn_up", 2 * n_embd, n_embd)
+    file.matrix(f"{layer}.ffn_down", n_embd, 2 * n_embd, gain=gain / 2)
+
+
+def _drafting_layer(file: tiny._TinyFile, layer: str, n_embd: int, *, copies: bool) -> None:
+    gain = 0.15 if copies else 2.0
+    _gated_attention(file, layer, n_embd, gain)
+    _rest_of_layer(file, layer, n_embd, gain)
+    file.norm(f"{layer}.nextn.enorm", n_embd)
+    file.norm(f"{layer}.nextn.hnorm", n_embd)
+    if copies:
+        both = np.concatenate((np.eye(n_embd), 0.1 * np.eye(n_embd)), axis=1) * sqrt(n_embd)
+        file.values(f"{layer}.nextn.eh_proj.weight", both)
+    else:
+        file.matrix(f"{layer}.nextn.eh_proj", n_embd, 2 * n_embd)
