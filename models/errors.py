@@ -53,6 +53,10 @@ class PairError(LocalspecError):
     exit_code = 4
 
 
+class DraftHeadError(ModelFileError):
+    """A file holds a draft head and no model by itself."""
+
+
 class MemoryLimitError(LocalspecError):
     """The weights and the cache do not fit in this machine's memory."""
 

@@ -15,8 +15,8 @@ _COUNT = click.IntRange(min=1)
 _PROMPTS_HELP = "Prompts, as JSON lines.  [default: built-in prompts]"
 _CLASS_HELP = "Prompt classes, separated by commas.  [default: all]"
 _ARMS_HELP = (
-    f"Arms to compare with plain decoding, separated by commas: auto, {', '.join(FREE_DRAFTERS)}, model, text (the "
-    "starter, drafting text); all but auto also with a draft length, as in lookup:7.  "
+    f"Arms to compare with plain decoding, separated by commas: auto, {', '.join(FREE_DRAFTERS)}, model, mtp (the "
+    "model's own head), text (the starter, drafting text); all but auto also with a draft length, as in lookup:7.  "
     "[default: auto; with a draft model auto,lookup,model]"
 )
 _DRAFT_MAX_HELP = "Draft length of arms that do not name one."

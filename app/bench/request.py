@@ -14,7 +14,7 @@ from app.engine.runtime.load import LoadPlan
 from app.flags.load_plan import read_plan, with_standing
 from app.flags.request import read_sampling
 from app.shell.extras import install_command
-from drafters.registry import DrafterSpec
+from drafters.registry import AUTO, HEAD, DrafterSpec
 from models.errors import UsageError
 from models.library.catalog import STARTER
 from models.sampling.sampler import SamplingParams
@@ -44,6 +44,9 @@ def read_bench(model: str | None, flags: dict[str, Any]) -> BenchRequest:
     # LOCALSPEC_MODEL comes as the argument, and -m is the more explicit of the two.
     plan = _plan(flags["model_option"] or model or STARTER, flags)
     arms = parse_arms(names_in("--vs", flags["vs"]), flags["draft_max"], has_draft=bool(plan.drafter.model))
+    if not plan.drafter.model and any(arm.kind in (AUTO, HEAD) for arm in arms):
+        # So that a head in the target's file is loaded.
+        plan = replace(plan, drafter=DrafterSpec(HEAD))
     prompts = choose(read_prompts(flags["prompts"]), names_in("--class", flags["classes"]), flags["limit"])
     return BenchRequest(
         plan=_with_rows(plan, arms),

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from app.catalog.checking_head import run_head_check
 from app.catalog.foreseen import Standing, prediction_lines, prediction_record, standing_of
 from app.catalog.pairs import taken_apart
 from app.catalog.templates import broken_templates, template_words
@@ -20,6 +21,7 @@ from models.gguf.header import read_model
 from models.gguf.model_info import ModelInfo
 from models.gguf.pair import PairFindings, ReadModel, check_read, has_end, read, token_words
 from models.library.catalog import find_model
+from models.library.head_files import is_head_file
 from models.llama.cache_types import CacheTypes
 from models.llama.devices import gpus
 from models.llama.memory import MemoryPlan, Need, Room, beyond_training, default_context, largest_context, room_for
@@ -83,6 +85,8 @@ def run_check(target: str, draft: str | None, context: int, cache_types: CacheTy
     another is given.
     """
     named = taken_apart(target, draft)
+    if named.draft is not None and is_head_file(find_model(named.draft)):
+        return run_head_check(find_model(named.target), find_model(named.draft), context, cache_types, as_json=as_json)
     checked = look(named.target, named.draft, context, cache_types)
     if as_json:
         Terminal().say(json.dumps(_record(checked)) + "\n")
@@ -129,7 +133,9 @@ def _lines(checked: Checked) -> list[str]:
     lines += ["", *_of_texts(checked), "", *_memory(checked)]
     if checked.foreseen is not None:
         lines += ["", *prediction_lines(checked.foreseen)]
-    if checked.standing is not None:
+    if len(checked.infos) == 1 and checked.infos[0].head:
+        lines += ["", *wrapped(f"Draft head: {checked.infos[0].head}.", 0)]
+    elif checked.standing is not None:
         lines += ["", *wrapped(checked.standing.line, 0)]
     return [*lines, "", *_verdict(checked)]
 

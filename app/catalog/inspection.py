@@ -110,6 +110,7 @@ def _about(model: ReadModel, efforts: Sequence[Effort]) -> list[str]:
         "fill in the middle": " ".join(info.fim) or "no",
         "chat template": template_words(model),
         "thinks": f"yes (--think {', '.join(efforts)})" if Effort.ON in efforts else "no",
+        "draft head": info.head or "no",
         "memory": f"{info.memory} ({info.memory_reason})",
     }
     width = max(map(len, lines)) + 2

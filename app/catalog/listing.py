@@ -17,6 +17,7 @@ from models.system.machine import available_memory
 
 _HEAD = ("NAME", "ARCHITECTURE", "PARAMETERS", "QUANT", "SIZE", "CONTEXT", "FIM", "MEMORY", "FITS")
 _FLUSH_LEFT = {0, 1, 3, 6, 7, 8}
+_HEADS = "Draft heads, for --draft with the model they were made for:"
 _HINT = "No models found. Add your model folders with LOCALSPEC_MODELS or --dir."
 
 
@@ -42,8 +43,14 @@ def tell_missing_folders(terminal: Terminal) -> None:
 def _lines(found: Sequence[LocalModel]) -> list[str]:
     rows = [_row(model) for model in found if model.info]
     lines = table(_HEAD, rows, 0, _FLUSH_LEFT) if rows else []
-    broken = [f"{plain(model.name)}: {plain(model.reason)}" for model in found if model.info is None]
-    return lines + ([""] * bool(rows) + ["Can't be used:", *(f"  {line}" for line in broken)] if broken else [])
+    heads = [f"{plain(model.name)}: {plain(model.head)}" for model in found if model.head]
+    broken = [f"{plain(model.name)}: {plain(model.reason)}" for model in found if model.info is None and not model.head]
+    for title, others in (
+        ("Draft heads, for --draft with the model they were made for:", heads),
+        ("Can't be used:", broken),
+    ):
+        lines += [""] * bool(lines and others) + [title] * bool(others) + [f"  {line}" for line in others]
+    return lines
 
 
 def _row(model: LocalModel) -> list[str]:
@@ -65,5 +72,5 @@ def _row(model: LocalModel) -> list[str]:
 def _record(model: LocalModel) -> dict[str, Any]:
     about = {"name": model.name, "path": str(model.path), "fits": model.fits, "need": model.need}
     if model.info is None:
-        return {**about, "reason": model.reason}
+        return {**about, "reason": model.reason, "head": model.head}
     return {**about, **{key: value for key, value in asdict(model.info).items() if key not in ("path", "shape")}}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from models.gguf.header import Header
+from models.gguf.header import Header, read_header
 from models.gguf.vocab import HeaderVocab
 
 
@@ -40,6 +40,12 @@ class HeadKind(StrEnum):
     """A small network that reads the target's own cache."""
 
 
+_TITLES = {
+    HeadKind.MTP: "a drafting layer (MTP)",
+    HeadKind.EAGLE3: "an EAGLE-3 head",
+    HeadKind.DFLASH: "a DFlash head",
+    HeadKind.ASSISTANT: "a Gemma 4 assistant",
+}
 _KINDS = {kind.value: kind for kind in (HeadKind.EAGLE3, HeadKind.DFLASH, HeadKind.ASSISTANT)}
 """Kinds by the architecture of their file."""
 
@@ -62,6 +68,13 @@ class HeadFile:
     """Whether it uses the target's embedding or output matrix."""
     faults: tuple[str, ...]
     """Why it can't be used with any target."""
+
+    @property
+    def words(self) -> str:
+        """Return what it is, and for which models, in a few words."""
+        kind = _TITLES[self.kind]
+        of = f" of {self.architecture}" if self.kind is HeadKind.MTP else ""
+        return f"{kind}{of} for models whose hidden rows have {self.target_width:,} numbers"
 
 
 def has_own_head(header: Header) -> bool:
@@ -124,8 +137,6 @@ def _of_layers(head: HeadFile, target: Header, architecture: str) -> list[str]:
 
 def _vocabulary(head: HeadFile, target: Header) -> int | None:
     """Return the number of tokens of a head's file; None where it says nothing, or is the target's own."""
-    from models.gguf.header import read_header
-
     if head.path == target.path:
         return None
     tokens = read_header(head.path).array("tokenizer.ggml.tokens")

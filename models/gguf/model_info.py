@@ -3,17 +3,16 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from models.errors import FormatError, ModelFileError
-from models.gguf.architecture import continues_text, is_head, is_known, memory_class, memory_kind
+from models.errors import DraftHeadError, FormatError, ModelFileError
+from models.gguf.architecture import continues_text, is_known, memory_class, memory_kind
 from models.gguf.header import Header, read_model
 from models.gguf.header_faults import check_bytes, check_layers, check_tokenizer
+from models.gguf.heads import head_words, read_head
 from models.gguf.quantisation import mixture_name
 from models.gguf.shape import Shape, shape_of
 from models.gguf.strings import KnownStrings
 from models.gguf.vocab import HeaderVocab
 from models.text.template_names import KEY, usual_template
-
-_FIRST_LAYER = "blk.0."
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +49,8 @@ class ModelInfo:
     """Markers for filling in the middle; () for a model without."""
     template: bool
     """True if it has a chat template."""
+    head: str
+    """Its own drafting layers in words; "" for none."""
     memory: str
     """Reach of a rewind: "rewind" (any distance), "checkpoint" (a few tokens) or "none"."""
     memory_reason: str
@@ -103,6 +104,7 @@ def _info(header: Header, architecture: str, vocab: HeaderVocab) -> ModelInfo:
         vocabulary=vocab.size,
         special=vocab.special(),
         fim=vocab.fim_markers(),
+        head=head_words(header),
         template=bool(usual_template(header.text(KEY), header.below(KEY))),
         memory=memory_class(kind),
         memory_reason=kind.reason,
@@ -141,23 +143,12 @@ def _writes_text(header: Header) -> str:
         )
     if not header.tensors:
         raise ModelFileError(f"{header.path.name} has no weights.", hint="Name the file that has the model.")
-    if cause := _only_drafts(header, architecture):
-        raise ModelFileError(
-            f"{header.path.name} is a draft head: it drafts from its target's hidden states, which is not supported.",
-            cause=cause,
-            hint="As a draft use a small model of the same family: `localspec models suggest TARGET` names one.",
+    if (head := read_head(header)) is not None:
+        raise DraftHeadError(
+            f"{header.path.name} is a draft head, not a model by itself.",
+            cause=f"It is {head.words}.",
+            hint=f"Run the model that it was made for: localspec run MODEL --draft {header.path.name}",
         )
     check_layers(header, architecture)
     check_tokenizer(header, architecture)
     return architecture
-
-
-def _only_drafts(header: Header, architecture: str) -> str:
-    """Return the reason why a file is only a draft head; "" where it is none."""
-    if is_head(architecture):
-        return f"Its architecture is {architecture}."
-    drafting = header.number(f"{architecture}.nextn_predict_layers") or 0
-    # A pass of such a file would end the process.
-    if drafting > 0 and not any(tensor.name.startswith(_FIRST_LAYER) for tensor in header.tensors):
-        return "It has only layers that draft further tokens (multi-token prediction)."
-    return ""

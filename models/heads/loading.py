@@ -9,14 +9,9 @@ from models.gguf.heads import HeadFile, HeadKind, read_head, unsuitable
 from models.heads.head_context import HeadContextOptions
 from models.heads.loaded_head import LoadedHead
 from models.llama.bindings import llama_cpp, recent_errors
-from models.llama.load import description_of, has_gpu
+from models.llama.load import has_gpu
 from models.llama.model import LlamaModel
 from models.llama.vocab import LlamaVocab
-
-
-def is_head_file(path: Path) -> bool:
-    """Return whether a file holds a draft head and no model; raises ModelFileError for no GGUF."""
-    return read_head(read_model(path)) is not None
 
 
 def load_own_head(target: LlamaModel) -> LoadedHead:
@@ -66,7 +61,7 @@ def _loaded(head: HeadFile, target: LlamaModel) -> LoadedHead:
         weights,
         vocab,
         options,
-        description=description_of(weights),
+        description=head.words,
         layers=head.layers,
         free=lambda: api.llama_model_free(weights),
     )

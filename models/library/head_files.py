@@ -1,11 +1,25 @@
-"""Files of draft heads beside a model, by the names that converters give them."""
+"""Files of draft heads: known by their header, and found beside a model by the names that converters give them."""
 
 import re
 from pathlib import Path
 
+from models.gguf.header import read_model
+from models.gguf.heads import read_head
+from models.gguf.shape import shape_of
 from models.library.quantisation_names import is_head
+from models.llama.memory import Need
 
 _NAMED = re.compile(r"(?:^|[-._])(?:mtp|eagle3|dflash|dspark)(?=[-._])", re.IGNORECASE)
+
+
+def is_head_file(path: Path) -> bool:
+    """Return whether a file holds a draft head and no model; raises ModelFileError for no GGUF."""
+    return read_head(read_model(path)) is not None
+
+
+def head_need(path: Path, caches: int) -> Need:
+    """Return what a head takes of memory with so many caches, each as long as its target's; raises ModelFileError."""
+    return Need(shape_of(read_model(path)), 1, ("f16", "f16"), caches=caches)
 
 
 def heads_beside(model: Path) -> list[Path]:

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from models.errors import ModelFileError
+from models.errors import DraftHeadError, ModelFileError
 from models.gguf.known_headers import KnownHeaders
 from models.gguf.model_info import ModelInfo
 from models.library.catalog import STARTER, find_model
@@ -34,6 +34,8 @@ class LocalModel:
     """None for a file that can't be used."""
     reason: str = ""
     """Reason against its use; "" for none."""
+    head: str = ""
+    """Description of a draft head, which is no model by itself; "" for none."""
     fits: bool | None = None
     """True if it fits in memory now, at its default context; None: unknown."""
     need: int | None = None
@@ -99,6 +101,10 @@ def _local(name: str, path: Path, headers: KnownHeaders, main: int, devices: Seq
         if _leads_nowhere(path):
             raise ModelFileError(f"{path.name} is a link to a file that is gone.")
         info = headers.info(path)
+    except DraftHeadError as error:
+        return LocalModel(
+            name, path, None, f"{error.title} {error.cause}", head=error.cause.removeprefix("It is ").rstrip(".")
+        )
     except ModelFileError as error:
         return LocalModel(name, path, None, " ".join(part for part in (error.title, error.cause) if part))
     room = room_for([Need(info.shape, info.layers)], main, devices)

@@ -12,7 +12,7 @@ from app.engine.costs.pass_cost import VerifyCurve
 from app.engine.decoding.controller import FixedLength
 from drafters.base import ModelDrafter, NullDrafter
 from drafters.hybrid import Eager, Hybrid
-from drafters.registry import AUTO, FREE_DRAFTERS, DrafterSpec, free_drafters
+from drafters.registry import AUTO, FREE_DRAFTERS, HEAD, DrafterSpec, free_drafters
 from models.base import LanguageModel
 from models.errors import PairError, UsageError
 from models.text.fim import text_order
@@ -28,7 +28,7 @@ class ArmSpec:
     """Arm requested by name."""
 
     kind: str
-    """"off", "auto", "model", "text" or a name of `FREE_DRAFTERS`."""
+    """"off", "auto", "model", "text", "mtp" or a name of `FREE_DRAFTERS`."""
     length: int = 0
     """Draft length of a fixed arm."""
 
@@ -49,6 +49,8 @@ class ArmKit:
     """Lends the draft model; None without one."""
     make_drafter: Callable[[LanguageModel], ModelDrafter] | None = None
     """Makes a drafter with a lent model; None without one."""
+    make_head: Callable[[], ModelDrafter] | None = None
+    """Makes a drafter with the draft head, in place of a draft model; None without one."""
     draft_curve: VerifyCurve | None = None
     """Cost of the draft model's passes; None without one."""
     agreed: float | None = None
@@ -93,22 +95,35 @@ def auto_arm(kit: ArmKit) -> Arm:
     # Curves of its own: they learn from its rounds, and each temperature starts from the measured ones.
     curve = VerifyCurve(kit.curve.measured)
     free, order = free_drafters(DrafterSpec(AUTO), kit.target.vocab.is_end), text_order(kit.target.vocab)
-    if kit.lend_draft is None or kit.make_drafter is None or kit.draft_curve is None:
+    if (kit.lend_draft is None and kit.make_head is None) or kit.draft_curve is None:
         alone = AdaptiveController(curve, AnswerSettings(kit.longest))
         return Arm("auto", Hybrid(free, None, alone, order), alone)
-    lent = kit.lend_draft()
-    model = kit.make_drafter(lent)
+    model, ready = _model_drafter(kit)
     settings = AnswerSettings(kit.longest, max_siblings=kit.target.max_branches if kit.exact_branches else 0)
-    cost = ModelCost(model.name, VerifyCurve(kit.draft_curve.measured))
+    cost = ModelCost(model.name, VerifyCurve(kit.draft_curve.measured), reads_copies=kit.make_head is None)
     adaptive = AdaptiveController(curve, settings, cost)
     if kit.agreed is not None:
         adaptive.acceptance.expect(model.name, kit.agreed)
-    return Arm("auto", Hybrid(free, model, adaptive, order), adaptive, lent.take)
+    return Arm("auto", Hybrid(free, model, adaptive, order), adaptive, ready)
+
+
+def _model_drafter(kit: ArmKit) -> tuple[ModelDrafter, Callable[[], None]]:
+    """Return a new drafter with the head or the draft model, and what makes it ready before an answer."""
+    if kit.make_head is not None:
+        return kit.make_head(), _nothing
+    assert kit.lend_draft is not None, "a draft model was loaded for this arm"
+    assert kit.make_drafter is not None, "it comes with the draft model"
+    lent = kit.lend_draft()
+    return kit.make_drafter(lent), lent.take
+
+
+def _nothing() -> None:
+    """Do nothing."""
 
 
 def _parse(name: str, draft_max: int) -> ArmSpec:
     kind, colon, length = name.partition(":")
-    fixed = (*FREE_DRAFTERS, MODEL, TEXT)
+    fixed = (*FREE_DRAFTERS, MODEL, TEXT, HEAD)
     if not colon and kind in (PLAIN, AUTO):
         return ArmSpec(kind)
     if kind in fixed and not colon:
@@ -132,7 +147,5 @@ def _make(spec: ArmSpec, kit: ArmKit) -> Arm:
     if free := free_drafters(DrafterSpec(spec.kind), kit.target.vocab.is_end):
         # As with `--draft NAME`: a drafter reads an infill prompt in the order of the text.
         return Arm(str(spec), Hybrid(free, None, Eager(), text_order(kit.target.vocab)), controller)
-    assert kit.lend_draft is not None, "a draft model was loaded for this arm"
-    assert kit.make_drafter is not None, "it comes with the draft model"
-    lent = kit.lend_draft()
-    return Arm(str(spec), kit.make_drafter(lent), controller, lent.take)
+    drafter, ready = _model_drafter(kit)
+    return Arm(str(spec), drafter, controller, ready)

@@ -8,14 +8,17 @@ from app.bench.measuring.arms import Arm, Bench, BenchPrompt, OnAnswer, Skipped,
 from app.bench.measuring.results import Oracle
 from app.bench.measuring.shared_draft_model import Lender
 from app.engine.control.agreement_probe import agreement_of
-from app.engine.costs.pass_cost import DRAFT_WIDTHS, QUICK_WIDTHS, READ_WIDTHS, VerifyCurve, measure_steady
+from app.engine.costs.pass_cost import DRAFT_WIDTHS, HEAD_WIDTHS, QUICK_WIDTHS, READ_WIDTHS, VerifyCurve, measure_steady
 from app.engine.costs.usable_width import usable_width
 from app.engine.decoding.round import Clock
+from app.engine.runtime.heads import no_head, open_own_head
 from app.engine.runtime.loader import Loader
 from drafters.base import ModelDrafter
-from drafters.registry import AUTO
+from drafters.head import HeadDrafter
+from drafters.registry import AUTO, HEAD
 from models.base import LanguageModel
 from models.errors import PairError
+from models.heads.head_model import HeadModel
 from models.sampling.accept import Accept
 from models.sampling.sampler import SamplingParams
 
@@ -59,8 +62,8 @@ class BenchRun:
 
     @property
     def draft_model(self) -> LanguageModel | None:
-        """The loaded draft model; None without one."""
-        return self._lender.model if self._lender else None
+        """The loaded draft model or head; None without one."""
+        return self._drafter.model if self._drafter else None
 
     def load(self, *, allow_rounding: bool, with_costs: bool = True) -> BenchConditions:
         """Load the models, measure the pass costs, and check that every arm can be made; raises LocalspecError.
@@ -70,17 +73,18 @@ class BenchRun:
         target = self._target = self._loader.target()
         exact = self._loader.exact_width(target)
         if (drafter := self._draft_model(target)) is not None:
-            self._lender, self._drafter = Lender(drafter.model), drafter
+            self._drafter = drafter
+            self._lender = None if isinstance(drafter, HeadDrafter) else Lender(drafter.model)
         longest = min(usable_width(exact, LONGEST + 1, allow_rounding=allow_rounding), target.max_rows) - 1
         rounds = allow_rounding or exact == 1
-        exact_branches = rounds or (self._lender is not None and self._loader.exact_branches(target))
+        exact_branches = rounds or (self._drafter is not None and self._loader.exact_branches(target))
         kit = self._kit = replace(self._make_kit(target, longest, with_costs=with_costs), exact_branches=exact_branches)
         for arm in self._arms():
             arm.drafter.close()
         return BenchConditions(
             model=target.name,
             description=target.description,
-            draft=self._lender.model.name if self._lender else None,
+            draft=self.draft_model.name if self.draft_model else None,
             context_size=target.context_size,
             exact_draft=exact - 1,
             longest=kit.longest,
@@ -88,9 +92,14 @@ class BenchRun:
         )
 
     def _draft_model(self, target: LanguageModel) -> ModelDrafter | None:
-        """Load the draft model that was named, or the one that drafts for any target where it is worth loading."""
+        """Load the named draft model or head, else the target's own head, else the standing model where it may pay."""
         if draft := self._loader.plan.drafter.model:
             return self._loader.draft_model(draft, target)
+        kinds = {spec.kind for spec in self._specs}
+        if TEXT not in kinds and kinds & {AUTO, HEAD} and (head := open_own_head(target)) is not None:
+            return head
+        if HEAD in kinds:
+            raise no_head(target)
         if all(spec.kind not in (AUTO, TEXT) for spec in self._specs) or target.rewind_support.limit is not None:
             return None
         widths = [width for width in QUICK_WIDTHS if width <= target.max_rows]
@@ -103,13 +112,16 @@ class BenchRun:
         return found
 
     def _make_kit(self, target: LanguageModel, longest: int, *, with_costs: bool) -> ArmKit:
-        lender = self._lender
-        lend = lender.lend if lender else None
+        lend = self._lender.lend if self._lender else None
+        head = (lambda: self._beside(target)) if isinstance(self._drafter, HeadDrafter) else None
+        kit = ArmKit(target, None, longest, lend, self._beside, head)
         if not with_costs:
-            return ArmKit(target, None, longest, lend, self._beside)
-        draft_curve = VerifyCurve(_draft_seconds(lender.model, self._clock)) if lender else None
-        agreed = agreement_of(target, self._drafter) if self._drafter else None
-        return ArmKit(target, measure_curve(target, self._clock), longest, lend, self._beside, draft_curve, agreed)
+            return kit
+        kit = replace(kit, curve=measure_curve(target, self._clock))
+        if self._drafter is None:
+            return kit
+        draft_curve = VerifyCurve(_draft_seconds(self._drafter.model, self._clock))
+        return replace(kit, draft_curve=draft_curve, agreed=agreement_of(target, self._drafter))
 
     def _beside(self, model: LanguageModel) -> ModelDrafter:
         assert self._drafter is not None, "a draft model is lent only where one was loaded"
@@ -135,8 +147,8 @@ class BenchRun:
 
     def close(self) -> None:
         """Free the models; calling it twice is fine."""
-        if self._lender is not None:
-            self._lender.close()
+        if self._drafter is not None:
+            self._drafter.close()
         if self._target is not None:
             self._target.close()
 
@@ -145,9 +157,14 @@ class BenchRun:
 
 
 def measure_curve(target: LanguageModel, clock: Clock) -> VerifyCurve | None:
-    """Measure T(w) some way into a text, and empty the cache; None for a memory that can't rewind."""
-    if target.rewind_support.limit is not None:
+    """Measure T(w) some way into a text, and empty the cache; None for a memory that can't rewind.
+
+    A memory that can go back over a few tokens only is measured empty.
+    """
+    if target.rewind_support.limit == 0:
         return None
+    if target.rewind_support.limit is not None:
+        return VerifyCurve(measure_steady(target, clock))
     text = target.vocab.tokenize("The quick brown fox jumps over the lazy dog. ", special=False)
     depth = min(_DEPTH, target.context_size // 2)
     text = (text * depth)[:depth]
@@ -161,4 +178,6 @@ def measure_curve(target: LanguageModel, clock: Clock) -> VerifyCurve | None:
 
 
 def _draft_seconds(model: LanguageModel, clock: Clock) -> dict[int, float]:
+    if isinstance(model, HeadModel):
+        return measure_steady(model, clock, HEAD_WIDTHS, rows=1)
     return {**measure_steady(model, clock, READ_WIDTHS, rows=1), **measure_steady(model, clock, DRAFT_WIDTHS)}

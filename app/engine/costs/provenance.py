@@ -9,6 +9,7 @@ from pathlib import Path
 from models.abort import AbortFlag
 from models.base import LanguageModel
 from models.errors import Cancelled, ModelFileError
+from models.heads.head_model import HeadModel
 from models.llama.bindings import VERSION, kernels, llama_cpp
 from models.llama.load import LlamaOptions, has_gpu, threads_of
 from models.llama.model import LlamaModel
@@ -124,7 +125,7 @@ def processor_name() -> str:
 
 
 def _record(model: LanguageModel, abort: AbortFlag, on_hash: OnHash) -> ModelRecord:
-    if not isinstance(model, LlamaModel):
+    if not isinstance(model, LlamaModel | HeadModel):
         return ModelRecord(model.name, model.description, "")
     sha256 = file_hash(model.path, abort, lambda share: on_hash(model.name, share))
     return ModelRecord(model.name, model.description, sha256)

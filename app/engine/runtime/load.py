@@ -21,12 +21,12 @@ from models.abort import AbortFlag
 from models.base import LanguageModel
 from models.errors import LocalspecError
 from models.gguf.file import check_file
-from models.heads.loading import is_head_file
 from models.kernels.takeover import compile_kernels
 from models.library.catalog import find_model, is_same_model
+from models.library.head_files import head_need, is_head_file
 from models.llama.devices import gpus
 from models.llama.load import LlamaOptions, has_gpu, need_of
-from models.llama.memory import beyond_training, fit_context, room_for
+from models.llama.memory import Need, beyond_training, fit_context, room_for
 from models.llama.model import LlamaModel
 from models.llama.probe import choose_extra_buffers
 from models.llama.screen_check import settle_screen
@@ -189,10 +189,16 @@ class ModelOpener:
             return options
         needs, draft = [need_of(path, options, plan.slots)], plan.drafter.model
         if draft and draft != TOY:
-            needs.append(need_of(*self._draft_file(draft, plan.options, notes), plan.slots))
+            needs.append(self._draft_need(draft, notes))
         fit = fit_context(needs, room_for(needs, available_memory() - self._standing_bytes(path), gpus()))
         notes.append(fit.note)
         return replace(options, context_size=fit.context)
+
+    def _draft_need(self, name: str, notes: list[str]) -> Need:
+        """Return the memory that a draft model or head takes with its caches."""
+        if is_head_file(path := self._found(name)):
+            return head_need(path, self._plan.slots)
+        return need_of(*self._draft_file(name, self._plan.options, notes), self._plan.slots)
 
     def _standing_bytes(self, target: Path) -> int:
         """Return the memory that the plan's draft model for any target may take."""

@@ -16,6 +16,7 @@ from app.verify.distribution.report import CheckConditions, Checked, record, rep
 from app.verify.distribution.request import read_statistics
 from app.verify.distribution.row_cache import KnownCache, RowCache
 from drafters.draft_model import DraftModel
+from drafters.head import HeadDrafter
 from drafters.registry import FREE_DRAFTERS
 from models.abort import AbortFlag
 from models.base import LanguageModel
@@ -57,7 +58,7 @@ def _check(checked: Checked, abort: AbortFlag, terminal: Terminal) -> None:
     try:
         target = loader.target()
         models.append(target)
-        draft = loader.draft_model(plan.drafter.model, target).model if plan.drafter.model else None
+        draft = _draft_model(loader, plan.drafter.model, target) if plan.drafter.model else None
         models += [draft] if draft else []
         _draw(checked, loader, target, draft, abort, terminal)
     except Cancelled:
@@ -97,6 +98,19 @@ def _draw(
                 raise Cancelled("Stopped.")
     finally:
         checked.findings, checked.skipped = check.findings(), check.skipped
+
+
+def _draft_model(loader: Loader, name: str, target: LanguageModel) -> LanguageModel:
+    """Load the draft model; raises PairError for a draft head, whose drafts depend on passes of the target."""
+    drafter = loader.draft_model(name, target)
+    if isinstance(drafter, HeadDrafter):
+        drafter.close()
+        raise PairError(
+            f"--statistics can't check the head {name}.",
+            cause="A head drafts from rows of the target, which the check keeps from earlier texts.",
+            hint="Compare texts instead: leave out --statistics.",
+        )
+    return drafter.model
 
 
 def _conditions(
