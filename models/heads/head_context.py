@@ -58,7 +58,7 @@ class HeadContext:
         params = self._api.llama_context_default_params()
         params.n_ctx = self.size + -self.size % 256
         params.n_batch = params.n_ubatch = BATCH
-        params.n_outputs_max = ROWS
+        params.n_outputs_max = ROWS if self._options.is_mtp else BATCH
         params.n_threads, params.n_threads_batch = threads_of(target.options)
         params.ctx_type = int(self._options.is_mtp)
         _, params.ctx_other, abort = target.handles
@@ -79,13 +79,16 @@ class HeadContext:
 
         A view of llama.cpp's memory, shape (rows, vocabulary). Raises Cancelled, with the cache as it was before.
         """
+        # Other graphs than that of MTP compute a row for each token, of which llama.cpp hands out the first ones.
+        computed = rows if self._options.is_mtp or rows == 0 else len(tokens)
         self._batch.clear()
-        self._batch.add(tokens, start, rows, TEXT)
+        self._batch.add(tokens, start, computed, TEXT)
         self._batch.hidden[: len(tokens)] = hidden
         self._run(self._api.llama_decode, self._batch, start)
         if rows == 0:
             return np.empty((0, self._options.vocabulary), np.float32)
-        return np.ctypeslib.as_array(self._api.llama_get_logits(self._context), shape=(rows, self._options.vocabulary))
+        shape = (computed, self._options.vocabulary)
+        return np.ctypeslib.as_array(self._api.llama_get_logits(self._context), shape=shape)[computed - rows :]
 
     def hidden_after(self, place: int) -> NDArray[np.float32]:
         """Return a copy of the head's own hidden row after the token at a place of the last pass, which had logits."""
@@ -103,7 +106,7 @@ class HeadContext:
         # The encoder keeps nothing, but its positions must go on from those of the cache.
         start = self._api.llama_memory_seq_pos_max(self._memory, TEXT) + 1
         batch.clear()
-        batch.add([0] * len(rows), start, 0, TEXT)
+        batch.add([0] * len(rows), start, len(rows), TEXT)
         batch.hidden[: len(rows)] = rows
         self._run(self._api.llama_encode, batch, start)
         pointer = hidden_function("llama_get_embeddings_nextn")(self._context)

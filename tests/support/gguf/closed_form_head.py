@@ -23,6 +23,7 @@ from models.llama.model import LlamaModel
 
 Matrix = NDArray[np.float32]
 PASS = 64
+CONTEXT = 1024
 _RIDGE = 1e-4
 """Weight of the penalty, of the mean square of the features."""
 _HEADS = 4
@@ -53,19 +54,24 @@ class Recorder:
     def join_context(self) -> None: ...
 
 
-def write_closed_form_head(path: Path, target: Path, tokens: Sequence[int], layers: Sequence[int]) -> Path:
-    """Write the head of a target that follows from some tokens, best of its own answers; return `path`."""
+def write_closed_form_head(
+    path: Path, target: Path, tokens: Sequence[int], layers: Sequence[int], kept: Sequence[int] = ()
+) -> Path:
+    """Write the head of a target that follows from some tokens, best of its own answers; return `path`.
+
+    With `kept` it drafts these tokens alone.
+    """
     features, hidden = recorded(target, tokens, layers)
     embedded = normed(embedding(target)[np.asarray(tokens[: len(hidden)])])
     both = np.concatenate((features[:-1], embedded[1:]), axis=1)
     matrix = regression(both, hidden[1:])
     width = hidden.shape[1]
-    return write_head(path, target, layers, matrix[:, : 3 * width], matrix[:, 3 * width :])
+    return write_head(path, target, layers, matrix[:, : 3 * width], matrix[:, 3 * width :], kept)
 
 
 def recorded(path: Path, tokens: Sequence[int], layers: Sequence[int]) -> tuple[Matrix, Matrix]:
     """Return the inputs of three layers and the last hidden row after each token, (n, 3 * width) and (n, width)."""
-    model = LlamaModel(path, LlamaOptions(context_size=2048, max_rows=PASS))
+    model = LlamaModel(path, LlamaOptions(context_size=CONTEXT, max_rows=PASS))
     try:
         recorder = Recorder(model, layers)
         for start in range(0, len(tokens) - PASS + 1, PASS):
@@ -99,12 +105,19 @@ def regression(features: Matrix, wanted: Matrix) -> Matrix:
     return solved
 
 
-def write_head(path: Path, target: Path, layers: Sequence[int], fusing: Matrix, of_embedding: Matrix) -> Path:
+def write_head(
+    path: Path,
+    target: Path,
+    layers: Sequence[int],
+    fusing: Matrix,
+    of_embedding: Matrix,
+    kept: Sequence[int] = (),
+) -> Path:
     """Write the file of a head with these two matrices, (width, 3 * width) and (width, width); return `path`."""
     width = fusing.shape[0]
     file = GGUFWriter(path, "eagle3")
     file.add_block_count(1)
-    file.add_context_length(2048)
+    file.add_context_length(CONTEXT)
     file.add_embedding_length(width)
     file.add_feed_forward_length(width)
     file.add_head_count(_HEADS)
@@ -125,6 +138,9 @@ def write_head(path: Path, target: Path, layers: Sequence[int], fusing: Matrix, 
         "blk.0.attn_output": one,
         **{f"blk.0.{name}": zero for name in ("ffn_gate", "ffn_up", "ffn_down")},
     }
+    if kept:
+        tensors["output"] = embedding(target)[list(kept)]
+        file.add_tensor("d2t", np.array(kept, np.int64))
     for name, values in tensors.items():
         file.add_tensor(f"{name}.weight", values)
     file.write_header_to_file()

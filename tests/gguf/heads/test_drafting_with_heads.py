@@ -1,0 +1,259 @@
+"""Drafting with heads on llama.cpp itself: the text is plain decoding's, under every rule and in any use of a chat."""
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from random import Random
+
+import pytest
+import tiny_gguf
+from closed_form_head import write_closed_form_head
+from fakes import Case, FakeClock, run
+from tiny_heads import write_hybrid_with_head
+
+from app.engine.conversation.messages import Ended, Ready, Said
+from app.engine.conversation.session import Session
+from app.engine.decoding.controller import FixedLength
+from app.engine.decoding.ending import Ending
+from app.engine.decoding.origins import Origin
+from app.engine.decoding.request import Question
+from app.engine.decoding.round import Round
+from app.engine.runtime.load import LoadPlan
+from app.engine.runtime.worker import Worker
+from drafters.base import NullDrafter
+from drafters.head import HeadDrafter
+from drafters.registry import parse_drafter
+from models.abort import AbortFlag
+from models.errors import PairError
+from models.heads.head_model import HeadModel
+from models.heads.loading import load_head, load_own_head
+from models.llama.load import LlamaOptions
+from models.llama.model import LlamaModel
+from models.sampling.accept import Accept
+from models.sampling.sampler import Sampler, SamplingParams
+from models.text.prompts import Message as Turn
+
+OPTIONS = LlamaOptions(context_size=256, threads=1, extra_buffers=False, heads=True)
+LAYERS = (0, 1, 2)
+EXACT_RULES = [rule for rule in Accept if rule.exact]
+
+
+def noise(seed: int, count: int) -> list[int]:
+    random = Random(seed)
+    return [random.randrange(256) for _ in range(count)]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("heads")
+    target = tiny_gguf.write_llama(
+        folder / "target.gguf", n_layer=3, n_ctx=1024, chat_template=tiny_gguf.CHATML_TEMPLATE
+    )
+    text = noise(1, 2048)
+    return {
+        "own": write_hybrid_with_head(folder / "own.gguf", n_ctx=1024),
+        "target": target,
+        "eagle3": write_closed_form_head(folder / "target-eagle3.gguf", target, text, LAYERS),
+        "some": write_closed_form_head(folder / "some.gguf", target, text, LAYERS, range(0, 270, 2)),
+    }
+
+
+@pytest.fixture(scope="module")
+def targets(files: dict[str, Path]) -> Iterator[dict[str, LlamaModel]]:
+    made = {name: LlamaModel(files[name], OPTIONS) for name in ("own", "target")}
+    yield made
+    for model in made.values():
+        model.close()
+
+
+def drafter_of(kind: str, files: dict[str, Path], targets: dict[str, LlamaModel]) -> tuple[LlamaModel, HeadDrafter]:
+    if kind == "mtp":
+        return targets["own"], HeadDrafter(HeadModel(load_own_head(targets["own"]), targets["own"]))
+    return targets["target"], HeadDrafter(HeadModel(load_head(files[kind], targets["target"]), targets["target"]))
+
+
+@pytest.mark.parametrize("kind", ["mtp", "eagle3", "some"])
+def test_a_hundred_prompts_have_the_targets_own_text(
+    files: dict[str, Path], targets: dict[str, LlamaModel], kind: str
+) -> None:
+    target, drafter = drafter_of(kind, files, targets)
+    target.rewind(0)
+    drafted = accepted = 0
+    try:
+        for number in range(100):
+            sampling = SamplingParams(temperature=(0, 0.7, 1.0)[number % 3], seed=number)
+            case = Case(tuple(noise(number, 5 + number % 30)), sampling, budget=12)
+            wanted = run(case, NullDrafter(), 0, target=target)
+            got = run(case, drafter, 1 + number % 7, target=target)
+            assert got == wanted
+            drafted += got.stats.drafted
+            accepted += got.stats.accepted
+    finally:
+        drafter.close()
+    assert drafted > 1000
+    assert accepted > (0.3 if kind == "mtp" else 0.02) * drafted
+
+
+@pytest.mark.parametrize("rule", EXACT_RULES)
+@pytest.mark.parametrize("kind", ["mtp", "eagle3", "some"])
+def test_every_exact_rule_gives_the_greedy_text(
+    files: dict[str, Path], targets: dict[str, LlamaModel], kind: str, rule: Accept
+) -> None:
+    target, drafter = drafter_of(kind, files, targets)
+    greedy = SamplingParams(temperature=0)
+    try:
+        for number in range(6):
+            case = Case(tuple(noise(number, 9)), greedy, budget=20)
+            target.rewind(0)
+            session = Session(target, drafter, FakeClock())
+            events = session.answer(case.prompt, Sampler(greedy, rule), Ending(target.vocab, budget=20), FixedLength(4))
+            assert any(event.draft.tokens for event in events if isinstance(event, Round))
+            answer = session.tokens[len(case.prompt) :]
+            target.rewind(0)
+            assert tuple(answer) == run(case, NullDrafter(), 0, target=target).tokens
+    finally:
+        drafter.close()
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("rule", [Accept.RESIDUAL, Accept.BLOCK])
+def test_drawn_drafts_come_from_the_heads_own_distribution(
+    files: dict[str, Path], targets: dict[str, LlamaModel], rule: Accept, temperature: float
+) -> None:
+    target, drafter = drafter_of("mtp", files, targets)
+    target.rewind(0)
+    try:
+        sampler = Sampler(SamplingParams(temperature=temperature, seed=3), rule)
+        session = Session(target, drafter, FakeClock())
+        rounds = [
+            event
+            for event in session.answer(noise(1, 12), sampler, Ending(target.vocab, budget=24), FixedLength(3))
+            if isinstance(event, Round) and event.draft.tokens
+        ]
+        assert rounds
+        for round_ in rounds:
+            drawn = round_.draft.probs
+            assert (drawn is not None) == (temperature > 0)
+    finally:
+        drafter.close()
+
+
+class Chat:
+    """A worker that is used as a chat uses it."""
+
+    def __init__(self, model: Path, draft: str, folder: Path, slots: int = 1, context: int = 256) -> None:
+        options = LlamaOptions(context_size=context, threads=1, extra_buffers=False)
+        plan = LoadPlan(
+            str(model), parse_drafter(draft), options, folder / f"memory-{draft.rpartition('/')[2]}.json", slots=slots
+        )
+        self.abort = AbortFlag()
+        self.worker = Worker(plan, self.abort, time.perf_counter)
+        (self.ready,) = [each for each in self.worker.load(lambda *_: None) if isinstance(each, Ready)]
+
+    def ask(self, turns: Sequence[str], seed: int = 1, tokens: int = 24, stop_after: int | None = None) -> Ended:
+        messages = tuple(Turn("user" if place % 2 == 0 else "assistant", text) for place, text in enumerate(turns))
+        question = Question(
+            messages,
+            SamplingParams(temperature=0.8, seed=seed),
+            tokens,
+            raw=self.worker._slot.target.chat_template is None,
+        )
+        ended = None
+        for number, message in enumerate(self.worker.answer(question)):
+            if number == stop_after:
+                break
+            ended = message if isinstance(message, Ended) else ended
+        assert ended is not None or stop_after is not None
+        return ended  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("kind", ["mtp", "eagle3"])
+def test_a_chat_is_used_in_any_order(files: dict[str, Path], tmp_path: Path, kind: str) -> None:
+    model = files["own" if kind == "mtp" else "target"]
+    drafted, plain = (
+        Chat(model, draft, tmp_path) for draft in ("mtp" if kind == "mtp" else str(files["eagle3"]), "off")
+    )
+    try:
+        assert kind in drafted.ready.drafter
+        turns = ["hello the thing"]
+        for step in range(8):
+            if step == 3:
+                # Stopped in the middle, then asked again: a regenerated answer.
+                drafted.ask(turns, seed=step, stop_after=3)
+            if step == 5:
+                turns = [turns[0], turns[1], "another thing in the hell"]
+            one, other = (chat.ask(turns, seed=step) for chat in (drafted, plain))
+            assert one.text == other.text
+            assert one.finish == other.finish
+            if step % 2:
+                turns = [*turns[: 2 * (step // 2) + 1], one.text, f"and {step}"][-3:]
+        long = ["thing " * 60]
+        texts = [chat.ask(long, tokens=400).text for chat in (drafted, plain)]
+        assert texts[0] == texts[1]
+    finally:
+        drafted.worker.close()
+        plain.worker.close()
+
+
+def test_several_slots_have_a_head_each(files: dict[str, Path], tmp_path: Path) -> None:
+    chat, plain = Chat(files["target"], str(files["eagle3"]), tmp_path, slots=2), Chat(files["target"], "off", tmp_path)
+    try:
+        assert chat.worker.slots == 2
+        drafters = {id(slot.drafting.model) for slot in chat.worker._slots}
+        assert len(drafters) == 2
+        for seed in range(4):
+            texts = ["one thing", "two hello the hell"]
+            both = [chat.ask([texts[(seed + place) % 2]], seed=seed).text for place in range(2)]
+            assert both == [plain.ask([texts[(seed + place) % 2]], seed=seed).text for place in range(2)]
+    finally:
+        chat.worker.close()
+        plain.worker.close()
+
+
+def test_a_targets_own_head_drafts_with_no_flag(files: dict[str, Path], tmp_path: Path) -> None:
+    chat = Chat(files["own"], "auto", tmp_path)
+    try:
+        assert chat.ready.drafter == "suffix+mtp"
+        found = set[Origin]()
+        for seed in range(4):
+            question = Question((Turn("user", "hello thing"),), SamplingParams(temperature=0, seed=seed), 60, raw=True)
+            for message in chat.worker.answer(question):
+                if isinstance(message, Said):
+                    found |= set(message.origins)
+        assert Origin.HEAD in found
+    finally:
+        chat.worker.close()
+
+
+def test_a_head_beside_its_target_drafts_with_no_flag(files: dict[str, Path], tmp_path: Path) -> None:
+    chat = Chat(files["target"], "auto", tmp_path)
+    try:
+        assert chat.ready.drafter == "suffix+eagle3"
+    finally:
+        chat.worker.close()
+
+
+@pytest.mark.parametrize(("draft", "is_loaded"), [("off", False), ("suffix", False), ("mtp", True), ("auto", True)])
+def test_the_drafting_layer_is_loaded_only_where_it_drafts(
+    files: dict[str, Path], tmp_path: Path, caplog: pytest.LogCaptureFixture, draft: str, *, is_loaded: bool
+) -> None:
+    chat = Chat(files["own"], draft, tmp_path)
+    try:
+        assert ("unused tensor blk.2.nextn.eh_proj.weight" in caplog.text) != is_loaded
+    finally:
+        chat.worker.close()
+
+
+def test_a_missing_head_is_named(files: dict[str, Path], tmp_path: Path) -> None:
+    lonely = tmp_path / "lonely.gguf"
+    lonely.write_bytes(files["target"].read_bytes())
+    with pytest.raises(PairError) as failure:
+        Chat(lonely, "mtp", tmp_path)
+    assert failure.value.title == "--draft mtp can't be used: lonely has no draft head."
+    assert "--draft FILE" in failure.value.hint
+
+
+def test_a_head_of_another_target_is_refused_with_each_reason(files: dict[str, Path], tmp_path: Path) -> None:
+    with pytest.raises(PairError) as failure:
+        Chat(files["own"], str(files["eagle3"]), tmp_path)
+    assert "it reads layer 2, the target has 2 layers" in failure.value.cause
