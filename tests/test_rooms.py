@@ -27,6 +27,7 @@ LARGE: dict[str, str] = {
     "LlamaModel": "the handles of llama.cpp, and what was read of the model once: each pass needs them without a call",
     "ToyModel": "the tables of a whole language model",
     "ModelView": "the nine attributes that the protocol LanguageModel has, of the model behind, and a text of its own",
+    "HeadModel": "the attributes that the protocol LanguageModel has, a head, its target, and what it read of both",
     "Cache": "the handle of a context, and what it holds for each sequence",
     "SuffixAutomaton": "the parallel arrays of an automaton, and the place in it",
     "DraftModel": "the model, its context in tokens, and what the last pass left",

@@ -12,7 +12,7 @@ from models.errors import LocalspecError, ModelFileError, UsageError
 from models.gguf.file import parts_of
 from models.gguf.fingerprint import fingerprint
 from models.library.catalog import STARTER, find_model
-from models.library.local import local_models
+from models.library.local import local_models, local_names
 from models.library.names import PAIR, find_named, hub_name
 from models.library.pair_card import CardModel, PairCard, card_text, read_card
 from models.system.home import at_home
@@ -166,3 +166,8 @@ def _how_to_get(name: str) -> str:
 
 def _key(model: CardModel) -> str:
     return f"place {model.fingerprint}"
+
+
+def known_names() -> list[str]:
+    """Return the names of the models on this machine, and of the pair cards: what a user may be about to type."""
+    return [*local_names(), *(f"{PAIR}{path.stem}" for path in card_files())]

@@ -123,7 +123,7 @@ class FileName(click.Path):
 
 
 def _known_names() -> list[str]:
-    from app.catalog.known_names import known_names
+    from app.catalog.pairs import known_names
 
     # During completion, an error would appear in the middle of the typed command.
     with suppress(Exception):

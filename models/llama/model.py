@@ -17,10 +17,10 @@ import numpy as np
 from models.abort import AbortFlag
 from models.base import LanguageModel, Logits, Part
 from models.errors import Cancelled, LocalspecError, context_full
+from models.listeners import Listeners
 from models.llama.bindings import llama_cpp
 from models.llama.cache import Cache, decode_in_parts, failure
 from models.llama.context import cache_types
-from models.llama.listeners import Listeners
 from models.llama.load import LlamaOptions, description_of, load_weights, screen_of, templates_of, with_layout
 from models.llama.vocab import LlamaVocab
 from models.tree import Tree, read_tree

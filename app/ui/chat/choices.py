@@ -5,8 +5,10 @@ from pathlib import Path
 
 from app.engine.runtime.load import TOY, TOY_FIM
 from app.shell.paths import headers_file
-from drafters.registry import AUTO, FREE_DRAFTERS, OFF, names_to_offer
+from drafters.registry import AUTO, FREE_DRAFTERS, HEAD, OFF, names_to_offer
 from models.errors import ModelFileError
+from models.gguf.header import read_model
+from models.gguf.heads import has_own_head, head_words
 from models.gguf.pair import PairFindings, check_files
 from models.library.catalog import find_model
 from models.library.local import LocalModel, local_models
@@ -38,14 +40,23 @@ def model_choices() -> list[Choice]:
 def draft_choices(target: str) -> list[Choice]:
     """Return the drafters for a target: those without a model, then local models with the reason against each."""
     summaries = _SUMMARIES | {name: drafter.summary for name, drafter in FREE_DRAFTERS.items()}
-    free = [Choice(name, summaries[name]) for name in names_to_offer()]
+    free = [Choice(name, summaries[name]) for name in names_to_offer() if name != HEAD]
     if target in (TOY, TOY_FIM):
         return free
     try:
-        return [*free, *_models_for(find_model(target))]
+        path = find_model(target)
+        return [*free, _head_choice(path), *_models_for(path)]
     except ModelFileError as error:
         # It has lost its name, or its file, since it was loaded: no draft model can be compared with it.
         return [*free, Choice(target, "", error.title, usable=False)]
+
+
+def _head_choice(target: Path) -> Choice:
+    """Return the target's own draft head, or the reason why there is none."""
+    words = head_words(read_model(target))
+    if words:
+        return Choice(HEAD, f"the model's own draft head: {words}", usable=has_own_head(read_model(target)))
+    return Choice(HEAD, "", "this model has no draft head in its file", usable=False)
 
 
 def _models_for(target: Path) -> list[Choice]:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from random import Random
 
@@ -155,14 +156,15 @@ class Chat:
         question = Question(
             messages,
             SamplingParams(temperature=0.8, seed=seed),
-            tokens,
+            max_tokens=tokens,
             raw=self.worker._slot.target.chat_template is None,
         )
         ended = None
-        for number, message in enumerate(self.worker.answer(question)):
-            if number == stop_after:
-                break
-            ended = message if isinstance(message, Ended) else ended
+        with closing(self.worker.answer(question)) as messages_of_it:  # type: ignore[type-var]
+            for number, message in enumerate(messages_of_it):
+                if number == stop_after:
+                    break
+                ended = message if isinstance(message, Ended) else ended
         assert ended is not None or stop_after is not None
         return ended  # type: ignore[return-value]
 
@@ -216,7 +218,8 @@ def test_a_targets_own_head_drafts_with_no_flag(files: dict[str, Path], tmp_path
         assert chat.ready.drafter == "suffix+mtp"
         found = set[Origin]()
         for seed in range(4):
-            question = Question((Turn("user", "hello thing"),), SamplingParams(temperature=0, seed=seed), 60, raw=True)
+            sampling = SamplingParams(temperature=0, seed=seed)
+            question = Question((Turn("user", "hello thing"),), sampling=sampling, max_tokens=60, raw=True)
             for message in chat.worker.answer(question):
                 if isinstance(message, Said):
                     found |= set(message.origins)
