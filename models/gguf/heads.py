@@ -99,10 +99,11 @@ def read_head(header: Header) -> HeadFile | None:
     if (kind := _KINDS.get(architecture)) is not None:
         return _of_own_architecture(header, architecture, kind)
     starts = any(tensor.name.startswith("blk.0.") for tensor in header.tensors)
-    if starts or not _drafting_layers(header):
+    # A pass of a file without its first layer would end the process, whatever else the file holds.
+    if starts or not (header.number(f"{architecture}.nextn_predict_layers") or 0) > 0:
         return None
     width = header.number(f"{architecture}.embedding_length") or 0
-    faults = () if has_own_head(header) else (f"MTP heads of {architecture} are not supported",)
+    faults = () if has_own_head(header) else (f"such heads of {architecture} are not supported",)
     return HeadFile(header.path, HeadKind.MTP, architecture, width, width, (), borrows=False, faults=faults)
 
 

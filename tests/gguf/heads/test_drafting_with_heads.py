@@ -107,7 +107,8 @@ def test_every_exact_rule_gives_the_greedy_text(
             case = Case(tuple(noise(number, 9)), greedy, budget=20)
             target.rewind(0)
             session = Session(target, drafter, FakeClock())
-            events = session.answer(case.prompt, Sampler(greedy, rule), Ending(target.vocab, budget=20), FixedLength(4))
+            ending = Ending(target.vocab, budget=20)
+            events = [*session.answer(case.prompt, Sampler(greedy, rule), ending, FixedLength(4))]
             assert any(event.draft.tokens for event in events if isinstance(event, Round))
             answer = session.tokens[len(case.prompt) :]
             target.rewind(0)
