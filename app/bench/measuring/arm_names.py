@@ -49,14 +49,14 @@ class ArmKit:
     """Lends the draft model; None without one."""
     make_drafter: Callable[[LanguageModel], ModelDrafter] | None = None
     """Makes a drafter with a lent model; None without one."""
-    make_head: Callable[[], ModelDrafter] | None = None
-    """Makes a drafter with the draft head, in place of a draft model; None without one."""
     draft_curve: VerifyCurve | None = None
     """Cost of the draft model's passes; None without one."""
     agreed: float | None = None
     """Agreement of draft model and target, 0 to 1, measured before the first answer; None: not measured."""
     exact_branches: bool = False
     """Whether siblings may be verified: as exactly as the draft, or with rounding allowed."""
+    make_head: Callable[[], ModelDrafter] | None = None
+    """Makes a drafter with the draft head, in place of a draft model; None without one."""
 
     def length(self, wanted: int) -> int:
         """Return the wanted draft length, at most `longest`."""

@@ -114,7 +114,7 @@ class BenchRun:
     def _make_kit(self, target: LanguageModel, longest: int, *, with_costs: bool) -> ArmKit:
         lend = self._lender.lend if self._lender else None
         head = (lambda: self._beside(target)) if isinstance(self._drafter, HeadDrafter) else None
-        kit = ArmKit(target, None, longest, lend, self._beside, head)
+        kit = ArmKit(target, None, longest, lend, self._beside, make_head=head)
         if not with_costs:
             return kit
         kit = replace(kit, curve=measure_curve(target, self._clock))

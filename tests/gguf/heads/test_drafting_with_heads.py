@@ -16,7 +16,7 @@ from app.engine.conversation.messages import Ended, Ready, Said
 from app.engine.conversation.session import Session
 from app.engine.decoding.controller import FixedLength
 from app.engine.decoding.ending import Ending
-from app.engine.decoding.origins import Origin
+from app.engine.decoding.origins import Origin, origins
 from app.engine.decoding.request import Question
 from app.engine.decoding.round import Round
 from app.engine.runtime.load import LoadPlan
@@ -223,7 +223,7 @@ def test_a_targets_own_head_drafts_with_no_flag(files: dict[str, Path], tmp_path
             question = Question((Turn("user", "hello thing"),), sampling=sampling, max_tokens=60, raw=True)
             for message in chat.worker.answer(question):
                 if isinstance(message, Said):
-                    found |= set(message.origins)
+                    found |= set(origins(message.round))
         assert Origin.HEAD in found
     finally:
         chat.worker.close()
