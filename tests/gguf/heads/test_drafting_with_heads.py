@@ -10,7 +10,7 @@ import pytest
 import tiny_gguf
 from closed_form_head import write_closed_form_head
 from fakes import Case, FakeClock, run
-from tiny_heads import write_hybrid_with_head
+from tiny_heads import write_experts_with_head, write_hybrid_with_head
 
 from app.engine.conversation.messages import Ended, Ready, Said
 from app.engine.conversation.session import Session
@@ -53,6 +53,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     text = noise(1, 2048)
     return {
         "own": write_hybrid_with_head(folder / "own.gguf", n_ctx=1024),
+        "experts": write_experts_with_head(folder / "experts.gguf", n_ctx=1024),
         "target": target,
         "eagle3": write_closed_form_head(folder / "target-eagle3.gguf", target, text, LAYERS),
         "some": write_closed_form_head(folder / "some.gguf", target, text, LAYERS, range(0, 270, 2)),
@@ -61,19 +62,20 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def targets(files: dict[str, Path]) -> Iterator[dict[str, LlamaModel]]:
-    made = {name: LlamaModel(files[name], OPTIONS) for name in ("own", "target")}
+    made = {name: LlamaModel(files[name], OPTIONS) for name in ("own", "experts", "target")}
     yield made
     for model in made.values():
         model.close()
 
 
 def drafter_of(kind: str, files: dict[str, Path], targets: dict[str, LlamaModel]) -> tuple[LlamaModel, HeadDrafter]:
-    if kind == "mtp":
-        return targets["own"], HeadDrafter(HeadModel(load_own_head(targets["own"]), targets["own"]))
+    if kind in ("mtp", "experts"):
+        target = targets["own" if kind == "mtp" else kind]
+        return target, HeadDrafter(HeadModel(load_own_head(target), target))
     return targets["target"], HeadDrafter(HeadModel(load_head(files[kind], targets["target"]), targets["target"]))
 
 
-@pytest.mark.parametrize("kind", ["mtp", "eagle3", "some"])
+@pytest.mark.parametrize("kind", ["mtp", "experts", "eagle3", "some"])
 def test_a_hundred_prompts_have_the_targets_own_text(
     files: dict[str, Path], targets: dict[str, LlamaModel], kind: str
 ) -> None:
@@ -92,11 +94,11 @@ def test_a_hundred_prompts_have_the_targets_own_text(
     finally:
         drafter.close()
     assert drafted > 1000
-    assert accepted > (0.3 if kind == "mtp" else 0.02) * drafted
+    assert accepted > {"mtp": 0.3, "experts": 0}.get(kind, 0.02) * drafted
 
 
 @pytest.mark.parametrize("rule", EXACT_RULES)
-@pytest.mark.parametrize("kind", ["mtp", "eagle3", "some"])
+@pytest.mark.parametrize("kind", ["mtp", "experts", "eagle3", "some"])
 def test_every_exact_rule_gives_the_greedy_text(
     files: dict[str, Path], targets: dict[str, LlamaModel], kind: str, rule: Accept
 ) -> None:

@@ -13,7 +13,7 @@ import pytest
 import tiny_gguf
 from closed_form_head import write_closed_form_head
 from numpy.typing import NDArray
-from tiny_heads import write_hybrid_with_head
+from tiny_heads import write_experts_with_head, write_hybrid_with_head
 
 from models.errors import Cancelled, ContextFullError
 from models.heads import tap
@@ -25,18 +25,18 @@ from models.llama.load import LlamaOptions
 from models.llama.model import LlamaModel
 
 OPTIONS = LlamaOptions(context_size=256, threads=1, heads=True)
-KINDS = ("mtp", "eagle3", "eagle3 of some tokens")
+KINDS = ("mtp", "mtp of experts", "mtp in its own file", "eagle3", "eagle3 of some tokens")
 LAYERS = (0, 1, 2)
 Row = NDArray[np.float32]
 
 
-ROUNDING = {"mtp": 1e-3}
+ROUNDING = 1.0
 """Most difference of logits by rounding, as passes of floats round by their width; another row differs by units."""
 
 
 def alike(kind: str, one: Row, other: Row) -> bool:
     """Return whether two rows differ by no more than rounding."""
-    return bool(np.allclose(one, other, rtol=0, atol=ROUNDING.get(kind, 1.0)))
+    return bool(np.allclose(one, other, rtol=0, atol=1e-3 if "mtp" in kind else ROUNDING))
 
 
 def noise(seed: int, count: int) -> list[int]:
@@ -54,6 +54,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     text = noise(1, 2048)
     return {
         "mtp": own,
+        "mtp of experts": write_experts_with_head(folder / "experts.gguf", n_ctx=1024),
+        "mtp in its own file": write_hybrid_with_head(folder / "mtp-own.gguf", n_ctx=1024, head_alone=True),
         "target": target,
         "eagle3": write_closed_form_head(folder / "m-eagle3.gguf", target, text, LAYERS),
         "eagle3 of some tokens": write_closed_form_head(folder / "m2.gguf", target, text, LAYERS, range(0, 270, 2)),
@@ -64,8 +66,9 @@ class Pair:
     """A target with a head, and a text in both."""
 
     def __init__(self, files: dict[str, Path], kind: str) -> None:
-        self.target = LlamaModel(files["mtp" if kind == "mtp" else "target"], OPTIONS)
-        loaded = load_own_head(self.target) if kind == "mtp" else load_head(files[kind], self.target)
+        has_own = kind in ("mtp", "mtp of experts")
+        self.target = LlamaModel(files[kind if has_own else "mtp" if "mtp" in kind else "target"], OPTIONS)
+        loaded = load_own_head(self.target) if has_own else load_head(files[kind], self.target)
         self.head = HeadModel(loaded, self.target)
 
     def read(self, tokens: Sequence[int]) -> Row:

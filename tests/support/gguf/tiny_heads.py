@@ -1,6 +1,7 @@
-"""Tiny targets with a head for further tokens, and draft heads in files of their own, all with random weights.
+"""Tiny targets with a layer that drafts further tokens, and such layers in files of their own, with random weights.
 
-A head that copies its target's last steps would be accepted often; `copies` makes one that is accepted now and then.
+With `copies` the drafting layer hands the embedding of its token through, and the target's own layers add little: both
+then predict nearly the same, and many drafts are accepted.
 """
 
 from math import sqrt
@@ -13,12 +14,18 @@ _STATE, _KEY_HEADS, _VALUE_HEADS, _CONV = 32, 2, 4, 4
 
 
 def write_hybrid_with_head(
-    path: Path, *, seed: int = 0, n_ctx: int = 512, n_layer: int = 2, n_embd: int = 64, copies: bool = True
+    path: Path,
+    *,
+    seed: int = 0,
+    n_ctx: int = 512,
+    n_layer: int = 2,
+    n_embd: int = 64,
+    copies: bool = True,
+    head_alone: bool = False,
 ) -> Path:
-    """Write a qwen35: recurrent layers, a layer of attention, and a layer that drafts one token further; return `path`.
+    """Write a qwen35: recurrent layers, a layer of attention, and one that drafts; return `path`.
 
-    With `copies` the drafting layer hands the embedding of its token through, and the target's own layers add little:
-    both then predict nearly the same.
+    With `head_alone` the drafting layer has the file for itself, beside the embedding.
     """
     gain = 0.15 if copies else 2.0
     with tiny._tiny_file(path, "qwen35", seed=seed) as file:
@@ -38,7 +45,7 @@ def write_hybrid_with_head(
         keys.add_ssm_time_step_rank(_VALUE_HEADS)
         keys.add_ssm_group_count(_KEY_HEADS)
         tiny._tokenizer(keys)
-        for index in range(n_layer):
+        for index in () if head_alone else range(n_layer):
             (_gated_attention if index % 2 else _delta_net)(file, f"blk.{index}", n_embd, gain)
             _rest_of_layer(file, f"blk.{index}", n_embd, gain)
         _drafting_layer(file, f"blk.{n_layer}", n_embd, copies=copies)
@@ -72,15 +79,18 @@ def _delta_net(file: tiny._TinyFile, layer: str, n_embd: int, gain: float) -> No
 def _rest_of_layer(file: tiny._TinyFile, layer: str, n_embd: int, gain: float) -> None:
     file.norm(f"{layer}.attn_norm", n_embd)
     file.norm(f"{layer}.post_attention_norm", n_embd)
-    file.matrix(f"{layer}.ffn_gate", 2 * n_embd, n_embd, gain=2)
-    file.matrix(f"{layer}.ffn_up", 2 * n_embd, n_embd)
-    file.matrix(f"{layer}.ffn_down", n_embd, 2 * n_embd, gain=gain / 2)
+    _dense(file, layer, n_embd, gain)
 
 
 def _drafting_layer(file: tiny._TinyFile, layer: str, n_embd: int, *, copies: bool) -> None:
     gain = 0.15 if copies else 2.0
     _gated_attention(file, layer, n_embd, gain)
     _rest_of_layer(file, layer, n_embd, gain)
+    _joining(file, layer, n_embd, copies=copies)
+
+
+def _joining(file: tiny._TinyFile, layer: str, n_embd: int, *, copies: bool) -> None:
+    """Add what joins a token's embedding and a hidden row."""
     file.norm(f"{layer}.nextn.enorm", n_embd)
     file.norm(f"{layer}.nextn.hnorm", n_embd)
     if copies:
@@ -88,3 +98,48 @@ def _drafting_layer(file: tiny._TinyFile, layer: str, n_embd: int, *, copies: bo
         file.values(f"{layer}.nextn.eh_proj.weight", both)
     else:
         file.matrix(f"{layer}.nextn.eh_proj", n_embd, 2 * n_embd)
+
+
+_EXPERTS, _USED = 4, 2
+
+
+def write_experts_with_head(
+    path: Path, *, seed: int = 0, n_ctx: int = 512, n_embd: int = 64, copies: bool = True
+) -> Path:
+    """Write a glm4moe: a dense layer, one of experts, and one of experts that drafts; return `path`."""
+    gain = 0.15 if copies else 2.0
+    with tiny._tiny_file(path, "glm4moe", seed=seed) as file:
+        keys = file.keys
+        file.sizes(n_ctx, 3, n_embd)
+        file.heads()
+        keys.add_feed_forward_length(2 * n_embd)
+        keys.add_uint32("glm4moe.nextn_predict_layers", 1)
+        keys.add_rope_dimension_count(n_embd // tiny._HEADS)
+        keys.add_expert_count(_EXPERTS)
+        keys.add_expert_used_count(_USED)
+        keys.add_expert_feed_forward_length(n_embd)
+        keys.add_expert_shared_count(1)
+        keys.add_leading_dense_block_count(1)
+        tiny._tokenizer(keys)
+        for index in range(3):
+            layer = f"blk.{index}"
+            tiny._attention(file, layer, n_embd)
+            file.norm(f"{layer}.post_attention_norm", n_embd)
+            (_experts if index else _dense)(file, layer, n_embd, gain)
+        _joining(file, "blk.2", n_embd, copies=copies)
+        file.ends(len(tiny.TOKENS), n_embd, gain=sqrt(n_embd))
+    return path
+
+
+def _dense(file: tiny._TinyFile, layer: str, n_embd: int, gain: float) -> None:
+    file.matrix(f"{layer}.ffn_gate", 2 * n_embd, n_embd, gain=2)
+    file.matrix(f"{layer}.ffn_up", 2 * n_embd, n_embd)
+    file.matrix(f"{layer}.ffn_down", n_embd, 2 * n_embd, gain=gain / 2)
+
+
+def _experts(file: tiny._TinyFile, layer: str, n_embd: int, gain: float) -> None:
+    file.kernel(f"{layer}.ffn_gate_inp", _EXPERTS, n_embd)
+    file.values(f"{layer}.exp_probs_b.bias", np.zeros(_EXPERTS, np.float32))
+    for part in ("gate", "up", "down"):
+        file.matrices(f"{layer}.ffn_{part}_exps", _EXPERTS, n_embd, n_embd)
+        file.matrix(f"{layer}.ffn_{part}_shexp", n_embd, n_embd, gain=gain)
