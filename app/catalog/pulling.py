@@ -20,6 +20,7 @@ from app.shell.columns import wrapped
 from app.shell.terminal import Terminal
 from models.errors import Cancelled, LocalspecError, ModelFileError, UsageError
 from models.gguf.file import check_file, is_there
+from models.gguf.heads import has_own_head
 from models.gguf.pair import check_headers
 from models.library.catalog import find_model
 from models.library.families import small_sibling
@@ -124,8 +125,11 @@ def _pull(terminal: Terminal, hub: Hub, request: PullRequest, wanted: HubName) -
 
 
 def _draft(terminal: Terminal, hub: Hub, target: Choice, headers: HubHeaders, room: Room) -> Choice | None:
-    """Return the small model of the family if both are a pair; print the reason if not."""
+    """Return the small model of the family if both are a pair; print the reason if not, or if none is needed."""
     repo = target.files[0].repo
+    if target.header is not None and has_own_head(target.header):
+        terminal.warn(f"{plain(target.name)} drafts with a head of its own (MTP), so no draft model is fetched.")
+        return None
     sibling = small_sibling(repo)
     if sibling is None:
         terminal.warn(f"no smaller model of {plain(repo)}'s family is known. Drafts can still be copied from the text.")

@@ -101,6 +101,8 @@ def _row(each: Candidate) -> list[str]:
 
 
 def _verdict(found: Suggestion) -> str:
+    if found.target.info is not None and found.target.info.own_head:
+        return "Its own draft head (MTP) drafts, with no flag:"
     if (best := found.best) is not None:
         return "The best on this machine:" if best.model else "The best is not on this machine; to fetch and use it:"
     assert found.target.info is not None, "what can't be used is no target"
@@ -125,7 +127,7 @@ def _commands(found: Suggestion) -> list[str]:
     """Return the commands to run, in order."""
     run = ["localspec", "run", found.target.name]
     best = found.best
-    if best is None:
+    if best is None or (found.target.info is not None and found.target.info.own_head):
         return [shlex.join(run)]
     fetch = [] if best.model else [shlex.join(["localspec", "models", "pull", best.name])]
     return [*fetch, shlex.join([*run, "--draft", best.name])]
@@ -137,6 +139,7 @@ def _record(found: Suggestion) -> dict[str, Any]:
         "target": {"name": target.name, "path": str(target.path)},
         "drafts": [_draft(each) for each in found.candidates],
         "best": best.name if best else None,
+        "own_head": target.info is not None and target.info.own_head,
         "reason": None if best else _verdict(found).rstrip(":"),
         "commands": _commands(found),
     }

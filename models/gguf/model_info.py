@@ -7,7 +7,7 @@ from models.errors import DraftHeadError, FormatError, ModelFileError
 from models.gguf.architecture import continues_text, is_known, memory_class, memory_kind
 from models.gguf.header import Header, read_model
 from models.gguf.header_faults import check_bytes, check_layers, check_tokenizer
-from models.gguf.heads import head_words, read_head
+from models.gguf.heads import has_own_head, head_words, read_head
 from models.gguf.quantisation import mixture_name
 from models.gguf.shape import Shape, shape_of
 from models.gguf.strings import KnownStrings
@@ -51,6 +51,8 @@ class ModelInfo:
     """True if it has a chat template."""
     head: str
     """Its own drafting layers in words; "" for none."""
+    own_head: bool
+    """True if localspec can draft with them."""
     memory: str
     """Reach of a rewind: "rewind" (any distance), "checkpoint" (a few tokens) or "none"."""
     memory_reason: str
@@ -105,6 +107,7 @@ def _info(header: Header, architecture: str, vocab: HeaderVocab) -> ModelInfo:
         special=vocab.special(),
         fim=vocab.fim_markers(),
         head=head_words(header),
+        own_head=has_own_head(header),
         template=bool(usual_template(header.text(KEY), header.below(KEY))),
         memory=memory_class(kind),
         memory_reason=kind.reason,
