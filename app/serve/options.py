@@ -83,9 +83,9 @@ _HELP = """Serve MODEL over HTTP, to OpenAI clients and editors.
   localspec serve coder.gguf --fim               port 8012 for llama.vim and llama.vscode
   localspec serve --host 0.0.0.0 --api-key KEY   also serve other machines
 
-Paths: /v1/chat/completions, /v1/completions (also with suffix), /infill, /completion, /v1/models, /tokenize,
-/detokenize, /props, /health, /metrics. A client that disconnects cancels its answer. Prompts and answers are neither
-kept nor logged.
+Paths: /v1/chat/completions, /v1/responses, /v1/messages (Anthropic's), /v1/completions (also with suffix), /infill,
+/completion, /v1/models, /tokenize, /detokenize, /props, /health, /metrics. A client that disconnects cancels its
+answer. Prompts and answers are not logged, and not kept but for the responses of /v1/responses, in memory.
 
 SIGTERM or Ctrl-C: the server accepts no new requests, finishes the running ones and exits. Needs localspec[serve].
 """

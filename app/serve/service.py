@@ -99,6 +99,11 @@ class Service:
         vocab = await self._async_engine.look(lambda worker: worker.vocab)
         return await self.parsing.text(lambda: call_deep(lambda: job(vocab)))
 
+    async def count(self, request: EngineRequest) -> int:
+        """Return the number of tokens of a conversation's prompt; raises Refused, LocalspecError."""
+        question = _sized(request, self.loaded.ready.context_size).question
+        return await self._async_engine.look(lambda worker: worker.count(question))
+
     async def prepare(self, grammar: Grammar | None) -> None:
         """Compile the form of an answer for the vocabulary, before the engine needs it.
 

@@ -115,6 +115,10 @@ class Worker:
         if slot.drafting.record is not None:
             slot.drafting.record.keep()
 
+    def count(self, question: Question) -> int:
+        """Return the number of tokens of a conversation's prompt; see `Slot.count`."""
+        return self._slot.count(question)
+
     def explain(self, settings: Question) -> Iterator[Message]:
         """Yield the controller's figures; see `Slot.explain`."""
         return self._slot.explain(settings)

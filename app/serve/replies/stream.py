@@ -21,12 +21,18 @@ DONE = b"data: [DONE]\n\n"
 """The last event of a stream, as OpenAI's clients expect it."""
 
 
-def event(content: dict[str, Any]) -> bytes:
-    """Return one event, in ASCII.
+def event(content: dict[str, Any], name: str = "") -> bytes:
+    """Return one event, in ASCII, with a name where the protocol has names.
 
     Clients that take its lines from a decoded text, as httpx does, would end them at a U+2028 or U+0085 in an answer.
     """
-    return b"data: " + json.dumps(content, separators=(",", ":")).encode() + b"\n\n"
+    head = f"event: {name}\n".encode() if name else b""
+    return head + b"data: " + json.dumps(content, separators=(",", ":")).encode() + b"\n\n"
+
+
+def error_event(refused: Refused) -> bytes:
+    """Return an error as OpenAI's clients of chats and completions read it."""
+    return event(refused.body)
 
 
 class EventStream(Response):
@@ -44,10 +50,12 @@ class EventStream(Response):
         refused: Callable[[int], None],
         silences: tuple[float, float],
         over: BackgroundTask | None = None,
+        failure: Callable[[Refused], bytes] = error_event,
     ) -> None:
         """Take the events, the server's stop signal, a counter of refusals by status, and a task to run at the end.
 
-        `silences` are maximum seconds without bytes: before the first event, and between events.
+        `silences` are maximum seconds without bytes: before the first event, and between events. `failure` makes the
+        last event of a stream that fails.
         """
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"}, background=over)
         del self.headers["content-length"]
@@ -55,6 +63,7 @@ class EventStream(Response):
         self._stop = stop
         self._refused = refused
         self._silences = silences
+        self._failure = failure
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         """Send all events."""
@@ -82,7 +91,7 @@ class EventStream(Response):
     async def _fail(self, send: Send, refused: Refused) -> None:
         """End with an error event: the HTTP status was sent already."""
         self._refused(refused.status)
-        await _end(send, event(refused.body))
+        await _end(send, self._failure(refused))
 
 
 async def _with_comments(events: AsyncGenerator[bytes], silence: float, further: float) -> AsyncGenerator[bytes]:

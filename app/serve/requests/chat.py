@@ -5,10 +5,10 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from app.engine.decoding.ending import Finish
 from app.engine.decoding.logprobs import TokenLogprobs
 from app.engine.decoding.request import Question
-from app.serve.replies.figures import finish_reason, head, timings, usage
+from app.serve.replies.answer_reader import AnswerParts, AnswerReader
+from app.serve.replies.figures import head, timings, usage
 from app.serve.replies.logprobs import chat_logprobs, read_chat_listed
 from app.serve.replies.stream import DONE, event
 from app.serve.replies.warnings_list import with_warnings
@@ -21,8 +21,6 @@ from app.serve.requests.thinking import read_divides, read_effort
 from app.serve.requests.tools import Offer, read_tools, tool_call
 from app.serve.requests.turns import read_turns
 from app.serve.service import Service
-from models.forms.tool_division import Calls, Spoken
-from models.text.thoughts import Thoughts
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +40,11 @@ class ChatRequest:
 
     def reply(self, outcome: Outcome) -> dict[str, Any]:
         """Return the reply to a request that does not stream."""
-        reader = self._reader()
-        thoughts, spoken = reader.read(outcome.text, last=True)
+        reader = self.reader()
+        parts = reader.read(outcome.text, last=True)
         choice = {
             "index": 0,
-            "message": _message(thoughts, spoken),
+            "message": _message(parts),
             "logprobs": self._logprobs(outcome.places),
             "finish_reason": reader.finish_reason(outcome.finish),
         }
@@ -59,7 +57,7 @@ class ChatRequest:
         base = head("chat.completion.chunk", "chatcmpl", self.model)
         if self.tells_usage:
             base["usage"] = None
-        reader = self._reader()
+        reader = self.reader()
         async with aclosing(speech):
             begins = True
             async for piece in speech:
@@ -67,7 +65,7 @@ class ChatRequest:
                     yield _chunk(base, {"role": "assistant", "content": None if self.offer else ""})
                     begins = False
                 logprobs = self._logprobs(piece.places) if isinstance(piece, Piece) else None
-                for delta in reader.deltas(piece):
+                for delta in _deltas(reader.feed(piece)):
                     # All log probabilities go into the first delta: its tokens hold thoughts and text together.
                     yield _chunk(base, delta, logprobs=logprobs)
                     logprobs = None
@@ -81,8 +79,11 @@ class ChatRequest:
                     yield event({**base, "choices": [], "usage": usage([piece])})
         yield DONE
 
-    def _reader(self) -> "_Reader":
-        return _Reader(self.offer, divides=self.divides)
+    def reader(self) -> AnswerReader:
+        """Return a reader for one answer."""
+        if self.offer is None:
+            return AnswerReader(None, (), divides=self.divides)
+        return AnswerReader(self.offer.form, self.offer.called, divides=self.divides)
 
     def _logprobs(self, places: Sequence[TokenLogprobs]) -> dict[str, Any] | None:
         return None if self.engine_request.question.listed is None else chat_logprobs(places)
@@ -120,45 +121,24 @@ def _offering(fields: Fields, question: Question, offer: Offer, *, divides: bool
     return replace(question, tools=offer.tools, grammar=question.grammar if has_a_form else offer.grammar)
 
 
-def _message(thoughts: str, spoken: Spoken) -> dict[str, Any]:
-    content = None if spoken.calls and not spoken.text else spoken.text
+def _message(parts: AnswerParts) -> dict[str, Any]:
+    content = None if parts.calls and not parts.text else parts.text
     message: dict[str, Any] = {"role": "assistant", "content": content}
-    if thoughts:
-        message["reasoning_content"] = thoughts
-    if spoken.calls:
-        message["tool_calls"] = [tool_call(piece) for piece in spoken.calls]
+    if parts.thoughts:
+        message["reasoning_content"] = parts.thoughts
+    if parts.calls:
+        message["tool_calls"] = [tool_call(piece) for piece in parts.calls]
     return {**message, "refusal": None}
 
 
-class _Reader:
-    """Splits an answer into the fields that clients read: thoughts, text and calls."""
-
-    def __init__(self, offer: Offer | None, *, divides: bool) -> None:
-        self._thoughts = Thoughts(divides=divides, keeps_calls=offer is not None)
-        self._calls = None if offer is None else Calls(offer.form, offer.called)
-
-    def read(self, text: str, *, last: bool) -> tuple[str, Spoken]:
-        """Take more text; return its thoughts, then text, then calls."""
-        parts = self._thoughts.feed(text, last=last)
-        if self._calls is None:
-            return parts.thoughts, Spoken(parts.answer)
-        return parts.thoughts, self._calls.feed(parts.answer, last=last)
-
-    def finish_reason(self, finish: Finish) -> str:
-        """Return the reason why the answer ended, in OpenAI's terms."""
-        reason = finish_reason(finish)
-        return "tool_calls" if reason == "stop" and self._calls is not None and self._calls.are_whole else reason
-
-    def deltas(self, piece: Piece | Outcome) -> Iterator[dict[str, Any]]:
-        """Yield the additions of one piece to each field."""
-        last = isinstance(piece, Outcome)
-        thoughts, spoken = self.read(piece.rest if isinstance(piece, Outcome) else piece.text, last=last)
-        if thoughts:
-            yield {"reasoning_content": thoughts}
-        if spoken.text:
-            yield {"content": spoken.text}
-        if spoken.calls:
-            yield {"tool_calls": [{"index": piece.index, **tool_call(piece)} for piece in spoken.calls]}
+def _deltas(parts: AnswerParts) -> Iterator[dict[str, Any]]:
+    """Yield the additions to each field of a message."""
+    if parts.thoughts:
+        yield {"reasoning_content": parts.thoughts}
+    if parts.text:
+        yield {"content": parts.text}
+    if parts.calls:
+        yield {"tool_calls": [{"index": piece.index, **tool_call(piece)} for piece in parts.calls]}
 
 
 def _chunk(

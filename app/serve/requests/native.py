@@ -76,7 +76,7 @@ class NativeRequest:
             "has_new_line": "\n" in outcome.text,
             "truncated": outcome.finish is Finish.CONTEXT,
             "stop_type": stop_type(outcome.finish),
-            "stopping_word": self._stopping_word(outcome),
+            "stopping_word": outcome.stop,
             "timings": timings(outcome),
         }
 
@@ -88,11 +88,6 @@ class NativeRequest:
         question = self.request.question
         settings = sampling_settings(question)
         return {"n_ctx": loaded.ready.context_size, **settings, "n_indent": self.request.indent, "stream": self.stream}
-
-    def _stopping_word(self, outcome: Outcome) -> str:
-        """Return the stop text that ended the answer, if only one is possible."""
-        stops = self.request.question.stops
-        return stops[0] if stop_type(outcome.finish) == "word" and len(stops) == 1 else ""
 
 
 def read_infill(fields: Fields, service: Service, client: Hashable, form: Grammar | None) -> NativeRequest:

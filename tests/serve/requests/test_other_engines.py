@@ -11,6 +11,7 @@ from app.serve.replies.errors import Refused
 from app.serve.requests.answer_form import read_form
 from app.serve.requests.fields import Fields
 from app.serve.requests.known_fields import (
+    CONVERTED,
     FORMS,
     GROUPS,
     IGNORED,
@@ -30,6 +31,8 @@ ASKING = (Route.CHAT, Route.COMPLETIONS, Route.COMPLETION, Route.INFILL)
 NEEDED: dict[Route, dict[str, Any]] = {
     Route.CHAT: {"messages": [{"role": "user", "content": "the cat"}]},
     Route.COMPLETIONS: {"prompt": "the cat"},
+    Route.MESSAGES: {"messages": [{"role": "user", "content": "the cat"}]},
+    Route.RESPONSES: {"input": "the cat"},
     Route.COMPLETION: {"prompt": "the cat"},
     Route.INFILL: {"input_prefix": "the cat", "input_suffix": "mat"},
     Route.TOKENIZE: {"content": "the cat"},
@@ -56,7 +59,8 @@ def text(route: Route, reply: Any) -> str:
 
 
 def refused_on(route: Route) -> dict[str, Any]:
-    return {**REFUSED, **REFUSED_HERE[route]}
+    own = READ[route] if route in CONVERTED else ()
+    return {name: why for name, why in {**REFUSED, **REFUSED_HERE[route]}.items() if name not in own}
 
 
 def read(route: Route = Route.CHAT, **members: Any) -> Fields:
