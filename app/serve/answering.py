@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from contextlib import aclosing
 from typing import Any, TypeVar
 
 from starlette.background import BackgroundTask
@@ -9,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.serve.replies.errors import Refused
-from app.serve.replies.stream import EventStream, error_event
+from app.serve.replies.stream import WAITING, EventStream, error_event
 from app.serve.requests.engine_request import EngineRequest, Outcome, Piece
 from app.serve.service import Service
 from app.serve.web.disconnect import unless_gone
@@ -17,6 +18,7 @@ from app.serve.web.disconnect import unless_gone
 T = TypeVar("T")
 Speech = AsyncGenerator[Piece | Outcome]
 """An answer as `Service.speak` yields it."""
+_ANSWERING = b": answering\n\n"
 
 
 class Answering:
@@ -45,6 +47,7 @@ class Answering:
         An error within that moment is still reported by the HTTP status, a later one by the event of `failure`.
         """
         speech, limits = self._service.speak(engine_request), self._service.settings.limits
+        progress = _Progress()
         first = asyncio.ensure_future(anext(speech))
         try:
             await self.attend(request, _until_done(first, limits.moment))
@@ -54,13 +57,35 @@ class Answering:
             await _given_up(first, speech)
             raise
         return EventStream(
-            events(_with_first(first, speech)),
+            events(progress.watched(_with_first(first, speech))),
             self._service.stop,
             self._service.metrics.refused,
             (limits.beat if first.done() else 0, limits.beat),
             BackgroundTask(_given_up, first, speech),
             failure,
+            progress.comment,
         )
+
+
+class _Progress:
+    """Progress of an answer, for the comments that fill silences of its stream."""
+
+    def __init__(self) -> None:
+        self._comment = WAITING
+
+    def comment(self) -> bytes:
+        """Return the comment for a silence that ends now."""
+        return self._comment
+
+    async def watched(self, speech: Speech) -> Speech:
+        """Yield an answer unchanged, and note how far it is."""
+        async with aclosing(speech):
+            async for piece in speech:
+                if isinstance(piece, Piece) and (reading := piece.reading) is not None:
+                    self._comment = f": reading {reading.done} of {reading.total} tokens\n\n".encode()
+                else:
+                    self._comment = _ANSWERING
+                yield piece
 
 
 async def _until_done(first: asyncio.Future[Piece | Outcome], seconds: float) -> None:
