@@ -40,16 +40,21 @@ class Loaded:
     """The loaded model and its abilities."""
 
     ready: Ready
+    vocab: Vocab
+    """Vocabulary of the target, which any thread may use."""
     name: str
     """Name of the model in replies."""
-    tokens: int
-    """Size of its vocabulary, in tokens."""
     fills: bool
     """Whether it supports infill."""
     calls: CallFormat | None
     """Its format of tool calls; None: it calls no tools."""
     since: int
     """Time of loading, in seconds since 1970."""
+
+    @property
+    def tokens(self) -> int:
+        """Size of its vocabulary, in tokens."""
+        return self.vocab.size
 
 
 class Service:
@@ -83,20 +88,19 @@ class Service:
         """Load the model; raises LocalspecError."""
         ready = await self._async_engine.load(on_progress)
         ready = replace(ready, model=_writable(ready.model), drafter=_writable(ready.drafter))
-        size = await self._async_engine.look(lambda worker: worker.vocab.size)
+        vocab = await self._async_engine.look(lambda worker: worker.vocab)
         fills = await self._async_engine.look(lambda worker: FimFormat.of(worker.vocab) is not None)
         name = _writable(self.settings.alias) or ready.model
         calls = await self._async_engine.look(lambda worker: worker.calls)
         with suppress(UsageError):
             # Building it holds Python's lock for half a second; later, the first form would delay every client.
             await self._async_engine.look(_compiler)
-        self._loaded = Loaded(ready, name, size, fills, calls, int(time.time()))
+        self._loaded = Loaded(ready, vocab, name, fills, calls, int(time.time()))
         return ready
 
     async def look(self, job: Callable[[Vocab], T]) -> T:
         """Return a value computed from the vocabulary, without waiting for the engine; raises Refused while loading."""
-        _ = self.loaded
-        vocab = await self._async_engine.look(lambda worker: worker.vocab)
+        vocab = self.loaded.vocab
         return await self.parsing.text(lambda: call_deep(lambda: job(vocab)))
 
     async def count(self, request: EngineRequest) -> int:
@@ -111,7 +115,7 @@ class Service:
         """
         if grammar is None:
             return
-        vocab = await self._async_engine.look(lambda worker: worker.vocab)
+        vocab = self.loaded.vocab
         compiles = await self._async_engine.look(_compiler)
         await self.parsing.form(lambda: compiles.matcher(grammar, vocab))
 

@@ -2,7 +2,7 @@
 
 Every token that localspec emits is `argmax(score + noise)`, where
 
-    scores   come from one row of logits: penalties, a grammar's veto, then top-k, top-p, min-p, then temperature
+    scores   come from one row of logits: biases, penalties, a grammar's veto, then top-k, top-p, min-p, temperature
              (llama.cpp's order, but that it lets a grammar speak only where the token it drew is vetoed);
     noise    is Gumbel noise that depends on (seed, position, token id) and on nothing else.
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     # It brings llguidance with it, which takes a tenth of a second and is rarely needed.
     from models.forms.grammar_state import GrammarState
 
+BANNED = -1e6
+"""Bias of a token that never comes; finite, so that a row in which all tokens have it still has a likeliest one."""
 _DRAFTING = 1
 """Label of the noise that drafts are drawn with."""
 
@@ -56,6 +58,8 @@ class SamplingParams:
     """Number of the last tokens, prompt included, that the penalties count; -1: all."""
     seed: int = 0
     """Same seed, same text. Any 64-bit number."""
+    bias: tuple[tuple[int, float], ...] = ()
+    """Token ids, each once, with the number that is added to its logit before anything else; `BANNED` for never."""
 
     def __post_init__(self) -> None:
         limits = (
@@ -66,6 +70,7 @@ class SamplingParams:
             ("frequency_penalty", abs(self.frequency_penalty) <= 1e3, "from -1000 to 1000"),
             ("presence_penalty", abs(self.presence_penalty) <= 1e3, "from -1000 to 1000"),
             ("penalty_window", self.penalty_window >= -1, "-1 or more"),
+            ("bias", all(abs(bias) <= -BANNED for _, bias in self.bias), "numbers from -1000000 to 1000000"),
             ("temperature", _is_temperature(self.temperature), "finite, and at most 0, or 0.001 or more"),
         )
         for name, right, wanted in limits:
@@ -219,6 +224,7 @@ class Sampler:
         self, row: NDArray[np.float32], tokens: Sequence[int], drafted: Sequence[int]
     ) -> NDArray[np.float32]:
         params = self.params
+        row = _biased(row, params.bias) if params.bias else row
         if not params.penalises:
             return row
         size = params.penalty_window if params.penalty_window >= 0 else len(tokens) + len(drafted)
@@ -269,6 +275,14 @@ def _likeliest(row: NDArray[np.float32]) -> int:
     token = int(row.argmax())
     check_numbers(row[token])
     return token
+
+
+def _biased(row: NDArray[np.float32], bias: Sequence[tuple[int, float]]) -> NDArray[np.float32]:
+    # A draft model's row may be shorter than the target's.
+    pairs = [(token, value) for token, value in bias if token < len(row)]
+    changed = row.copy()
+    changed[[token for token, _ in pairs]] += np.array([value for _, value in pairs], np.float32)
+    return changed
 
 
 def _penalise(row: NDArray[np.float32], window: Sequence[int], params: SamplingParams) -> NDArray[np.float32]:

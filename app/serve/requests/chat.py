@@ -98,7 +98,7 @@ def read_chat(fields: Fields, service: Service) -> ChatRequest:
     question = replace(
         base,
         turns=read_turns(fields),
-        sampling=read_sampling(fields, base.sampling),
+        sampling=read_sampling(fields, base.sampling, service.loaded.vocab),
         stops=read_stops(fields),
         max_tokens=count,
         prediction=read_prediction(fields),

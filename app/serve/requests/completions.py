@@ -18,6 +18,7 @@ from app.serve.requests.openai_fields import read_prediction, refuse_for_chats, 
 from app.serve.requests.prompts import Prompt
 from app.serve.requests.sampling import read_count, read_sampling, read_stops
 from app.serve.service import Service
+from models.base import Vocab
 from models.forms.grammar import Grammar
 from models.text.fim import Infill
 
@@ -83,16 +84,18 @@ def read_completions(
     suffix = fields.text("suffix")
     if suffix:
         require_filling(service)
-    base = _question(fields, service.settings.filling if suffix else service.settings.completing, form)
+    base = _question(
+        fields, service.settings.filling if suffix else service.settings.completing, form, service.loaded.vocab
+    )
     requests = [EngineRequest(_on(base, prompt, suffix), RequestKind.COMPLETION) for prompt in prompts]
     stream, tells_usage = fields.flag("stream"), wants_usage(fields)
     return CompletionsRequest(requests, stream, tells_usage, service.loaded.name, fields.warnings)
 
 
-def _question(fields: Fields, base: Question, form: Grammar | None) -> Question:
+def _question(fields: Fields, base: Question, form: Grammar | None, vocab: Vocab) -> Question:
     return replace(
         base,
-        sampling=read_sampling(fields, base.sampling),
+        sampling=read_sampling(fields, base.sampling, vocab),
         stops=read_stops(fields),
         max_tokens=read_count(fields, "max_tokens", "n_predict", default=base.max_tokens),
         prediction=read_prediction(fields),

@@ -36,12 +36,12 @@ class Refusal:
 
 _SAMPLING = (
     "temperature top_k top_p min_p repeat_penalty repeat_last_n frequency_penalty presence_penalty seed samplers "
-    "mirostat dynatemp_range xtc_probability dry_multiplier top_n_sigma typical_p"
+    "mirostat dynatemp_range xtc_probability dry_multiplier top_n_sigma typical_p logit_bias"
 )
 _ASKING = (
     f"{_SAMPLING} model stop stream max_tokens n_predict n n_probs logprobs modalities response_format json_schema "
 )
-_ASKING += "grammar logit_bias ignore_eos"
+_ASKING += "grammar ignore_eos"
 _OPENAI = (
     f"{_ASKING} stream_options prediction best_of top_logprobs echo functions function_call audio web_search_options "
     "tools tool_choice chat_template_kwargs"
@@ -115,7 +115,7 @@ GROUPS = ("options", "sampling_params", "parameters", "extra_body")
 """Objects whose members count as fields of the request."""
 
 _NO_SAMPLER = "this server has no such sampler"
-_BIAS = "this server can't ban or favour single tokens; use a 'grammar' to restrict the answer"
+_BIAS = "use 'logit_bias' to ban or favour single tokens, or a 'grammar' to restrict the answer"
 _END = "the model decides when an answer ends; use a 'grammar' to require a length"
 _ONE = "each prompt gets one answer: send several requests"
 _IN_MESSAGES = "send it in 'messages'"
@@ -178,7 +178,6 @@ REFUSED: Mapping[str, Refusal] = {
     **dict.fromkeys(("plugins", "web_search"), Refusal("this server does not search the web")),
     "functions": Refusal("this server calls functions that are named in 'tools'"),
     "audio": Refusal("this server does not produce audio"),
-    "logit_bias": Refusal("this server does not bias tokens"),
     "ignore_eos": Refusal("the model decides when an answer ends"),
 }
 """Fields that would change an answer and are not supported."""

@@ -1,14 +1,20 @@
 """Sampling settings and limits of an answer: fields that all protocols share."""
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from app.serve.requests.fields import Fields
-from models.sampling.sampler import SamplingParams
+from app.serve.requests.fields import Fields, whole_characters
+from models.base import Vocab
+from models.sampling.sampler import BANNED, SamplingParams
 
 _MOST_STOPS = 64
+_BIAS = "logit_bias"
+_NO_BIAS: tuple[object, ...] = (False, "", [], {})
+_MOST_BIASES, _LONGEST_BIASED, _LONGEST_ID = 1024, 64, 12
+"""Maximum entries, characters of a text in one, and digits of an id."""
+_MOST_BIAS = 1000
 _HOTTEST = 100.0
 _LEAST_TEMPERATURE = 1e-3
 """Lower temperatures all pick the most likely token, and the lowest overflow."""
@@ -37,8 +43,8 @@ _MISSING: Mapping[str, tuple[float, float]] = {
 """llama.cpp's samplers that are missing here, each with the range of its neutral values."""
 
 
-def read_sampling(fields: Fields, defaults: SamplingParams) -> SamplingParams:
-    """Read the sampling settings; `defaults` fills in missing ones, the seed is then new.
+def read_sampling(fields: Fields, defaults: SamplingParams, vocab: Vocab) -> SamplingParams:
+    """Read the sampling settings; `defaults` fills in missing ones, the seed is then new. `vocab` is the target's.
 
     Raises Refused, UsageError.
     """
@@ -50,7 +56,45 @@ def read_sampling(fields: Fields, defaults: SamplingParams) -> SamplingParams:
         off.pop("temperature", None)
     seed = fields.whole("seed", -_SEEDS, _SEEDS)
     seed = secrets.randbits(32) if seed is None or seed in _ANY_SEED else seed % _SEEDS
-    return replace(params, **off, seed=seed)
+    return replace(params, **off, seed=seed, bias=_bias(fields, vocab))
+
+
+def _bias(fields: Fields, vocab: Vocab) -> tuple[tuple[int, float], ...]:
+    """Read the biases of tokens: an object as OpenAI has it, or pairs as llama.cpp has them; false bans a token."""
+    given = fields.raw(_BIAS)
+    if given is None or given in _NO_BIAS:
+        return ()
+    pairs = [*given.items()] if isinstance(given, dict) else given
+    if not isinstance(pairs, list) or len(pairs) > _MOST_BIASES:
+        fields.refuse(_BIAS, f"must be an object, or a list of pairs, of at most {_MOST_BIASES} tokens and numbers")
+    found: dict[int, float] = {}
+    for pair in pairs:
+        if not isinstance(pair, list | tuple) or len(pair) != 2:
+            fields.refuse(_BIAS, "must have pairs of a token and a number")
+        value = _bias_value(fields, pair[1])
+        for token in _biased_tokens(fields, pair[0], vocab):
+            found[token] = max(BANNED, found.get(token, 0.0) + value)
+    return tuple(found.items())
+
+
+def _bias_value(fields: Fields, value: object) -> float:
+    if value is False:
+        return BANNED
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _MOST_BIAS:
+        fields.refuse(_BIAS, f"must have numbers from -{_MOST_BIAS} to {_MOST_BIAS}, or false for a ban")
+    return float(value)
+
+
+def _biased_tokens(fields: Fields, token: object, vocab: Vocab) -> Sequence[int]:
+    """Return the ids that one entry is about: an id, also as text, or the tokens of another text."""
+    if isinstance(token, str) and token.isascii() and token.isdigit() and len(token) <= _LONGEST_ID:
+        token = int(token)
+    if isinstance(token, str) and len(token) <= _LONGEST_BIASED:
+        # The spelling of a control token is that token: clients ban such by name.
+        return vocab.tokenize(whole_characters(token))
+    if isinstance(token, bool) or not isinstance(token, int) or not 0 <= token < vocab.size:
+        fields.refuse(_BIAS, f"must have token ids from 0 to {vocab.size - 1}, or short texts")
+    return (token,)
 
 
 def read_stops(fields: Fields) -> tuple[str, ...]:

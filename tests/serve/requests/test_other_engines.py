@@ -26,6 +26,7 @@ from app.serve.requests.other_engines import understood
 from app.serve.requests.sampling import read_sampling
 from models.forms.grammar import Grammar
 from models.sampling.sampler import SamplingParams
+from models.toy import ToyVocab
 
 ASKING = (Route.CHAT, Route.COMPLETIONS, Route.COMPLETION, Route.INFILL)
 NEEDED: dict[Route, dict[str, Any]] = {
@@ -70,7 +71,7 @@ def read(route: Route = Route.CHAT, **members: Any) -> Fields:
 def read_shape(members: dict[str, Any]) -> Grammar | None:
     """Read how tokens are chosen, and the form of the answer; return the form."""
     fields = read(**members)
-    read_sampling(fields, SamplingParams())
+    read_sampling(fields, SamplingParams(), ToyVocab())
     return read_form(fields)
 
 

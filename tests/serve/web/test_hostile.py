@@ -54,16 +54,21 @@ FORMATS = st.one_of(
     ),
 )
 EMPTY: st.SearchStrategy[Any] = st.sampled_from([None, [], {}, False])
+BIASES = st.one_of(
+    EMPTY,
+    st.dictionaries(st.one_of(st.integers(0, 30).map(str), TEXTS), st.floats(-100, 100), max_size=3),
+    st.lists(st.tuples(st.integers(0, 30), st.one_of(st.just(False), st.floats(-100, 100))), max_size=40),
+)
 SAMPLING: dict[str, st.SearchStrategy[Any]] = {
     "temperature": SHARES, "top_k": COUNTS, "top_p": SHARES, "min_p": SHARES, "repeat_penalty": st.floats(0.5, 2),
     "repeat_last_n": COUNTS, "frequency_penalty": SHARES, "presence_penalty": SHARES, "seed": st.integers(-1, 9),
     "samplers": st.lists(st.sampled_from(["top_k", "top_p", "min_p", "temperature", "infill"])), "mirostat": st.just(0),
     "dynatemp_range": st.just(0), "xtc_probability": st.just(0), "dry_multiplier": st.just(0),
-    "top_n_sigma": st.just(-1), "typical_p": st.just(1),
+    "top_n_sigma": st.just(-1), "typical_p": st.just(1), "logit_bias": BIASES,
 }  # fmt: skip
 SHARED: dict[str, st.SearchStrategy[Any]] = {
     **SAMPLING, "stop": TEXT_LISTS, "stream": FLAGS, "n_predict": COUNTS, "max_tokens": COUNTS, "grammar": GRAMMARS,
-    "json_schema": SCHEMAS, "logit_bias": EMPTY, "response_format": FORMATS,
+    "json_schema": SCHEMAS, "response_format": FORMATS,
     "modalities": st.just(["text"]), "n_probs": st.just(0), "ignore_eos": EMPTY,
 }  # fmt: skip
 OPENAI: dict[str, st.SearchStrategy[Any]] = {

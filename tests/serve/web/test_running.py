@@ -144,7 +144,7 @@ def test_openais_client_gathers_a_stream(client: OpenAI) -> None:
         ("n", 2, "n"), ("tools", TOOLS, "tools"), ("messages", [], "messages"),
         ("response_format", {"type": "json_schema", "json_schema": {}}, "response_format.json_schema.schema"),
         ("response_format", {"type": "regex"}, "response_format.type"), ("tool_choice", "required", "tool_choice"),
-        ("logit_bias", {"5": -100}, "logit_bias"), ("web_search_options", {}, "web_search_options"),
+        ("logit_bias", {"999999": -100}, "logit_bias"), ("web_search_options", {}, "web_search_options"),
         ("messages", [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:"}}]}],
          "messages[0].content[0].type"),
     ],
