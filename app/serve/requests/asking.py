@@ -1,6 +1,7 @@
 """Handlers of the paths that run the model: chats, completions, infill."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -31,8 +32,9 @@ class Asking:
         chat = await parse(lambda: read_chat(fields, service))
         await service.prepare(chat.engine_request.question.grammar)
         if chat.stream:
-            return await self._answering.stream(request, chat.engine_request, chat.events)
-        return JSONResponse(chat.reply(await self._answering.attend(request, self._service.whole(chat.engine_request))))
+            events = partial(chat.events, service=service)
+            return await self._answering.stream(request, chat.engine_request, events)
+        return JSONResponse(chat.reply(await self._answering.attend(request, self._answering.all(chat.requests))))
 
     async def completions(self, request: Request) -> Response:
         """Continue texts, or fill gaps in them, as OpenAI's servers do."""

@@ -168,8 +168,9 @@ def test_empty_fields_of_what_is_not_supported_are_fine(server: Served) -> None:
     [
         ("tools", [{"type": "function"}]),
         ("functions", [{"name": "f"}]),
-        ("n", 2),
+        ("n", 9),
         ("n", 0),
+        ("best_of", 2),
         ("modalities", ["text", "audio"]),
         ("audio", {"voice": "alloy"}),
         ("logit_bias", {"5": "much"}),

@@ -72,7 +72,7 @@ SHARED: dict[str, st.SearchStrategy[Any]] = {
     "modalities": st.just(["text"]), "n_probs": st.just(0), "ignore_eos": EMPTY,
 }  # fmt: skip
 OPENAI: dict[str, st.SearchStrategy[Any]] = {
-    **SHARED, "model": TEXTS, "stream_options": st.fixed_dictionaries({"include_usage": FLAGS}), "n": st.just(1),
+    **SHARED, "model": TEXTS, "stream_options": st.fixed_dictionaries({"include_usage": FLAGS}), "n": st.integers(1, 3),
     "best_of": st.just(1), "prediction": st.fixed_dictionaries({"type": st.just("content"), "content": TEXTS}),
     "top_logprobs": st.just(0), "echo": EMPTY, "tools": EMPTY, "functions": EMPTY, "audio": EMPTY,
     "tool_choice": st.just("none"), "function_call": st.just("auto"), "web_search_options": st.none(),

@@ -141,7 +141,7 @@ def test_openais_client_gathers_a_stream(client: OpenAI) -> None:
 @pytest.mark.parametrize(
     ("field", "value", "param"),
     [
-        ("n", 2, "n"), ("tools", TOOLS, "tools"), ("messages", [], "messages"),
+        ("n", 9, "n"), ("tools", TOOLS, "tools"), ("messages", [], "messages"),
         ("response_format", {"type": "json_schema", "json_schema": {}}, "response_format.json_schema.schema"),
         ("response_format", {"type": "regex"}, "response_format.type"), ("tool_choice", "required", "tool_choice"),
         ("logit_bias", {"999999": -100}, "logit_bias"), ("web_search_options", {}, "web_search_options"),
@@ -164,8 +164,8 @@ def test_openais_client_is_told_of_paths_that_are_not_there(client: OpenAI) -> N
 
 def test_openais_client_understands_what_is_refused(client: OpenAI) -> None:
     with pytest.raises(BadRequestError) as told:
-        client.chat.completions.create(model="any", messages=HELLO, n=3)
-    assert (told.value.param, told.value.code) == ("n", "unsupported_parameter")
+        client.chat.completions.create(model="any", messages=HELLO, extra_body={"echo": True})
+    assert (told.value.param, told.value.code) == ("echo", "unsupported_parameter")
     with pytest.raises(BadRequestError) as told:
         client.completions.create(model="any", prompt="a" * 40_000)
     assert told.value.code == "context_length_exceeded"
