@@ -36,7 +36,8 @@ class Refusal:
 
 _SAMPLING = (
     "temperature top_k top_p min_p repeat_penalty repeat_last_n frequency_penalty presence_penalty seed samplers "
-    "mirostat dynatemp_range xtc_probability dry_multiplier top_n_sigma typical_p logit_bias"
+    "mirostat dynatemp_range xtc_probability dry_multiplier dry_base dry_allowed_length "
+    "dry_penalty_last_n dry_sequence_breakers top_n_sigma typical_p logit_bias"
 )
 _ASKING = (
     f"{_SAMPLING} model stop stream max_tokens n_predict n n_probs logprobs modalities response_format json_schema "
@@ -86,6 +87,7 @@ OTHER_NAMES: Mapping[str, str] = {
     "rep_pen_range": "repeat_last_n",
     "penalty_last_n": "repeat_last_n",
     "typical": "typical_p",
+    "dry_range": "dry_penalty_last_n",
     "mirostat_mode": "mirostat",
     "nsigma": "top_n_sigma",
     "temp": "temperature",
@@ -229,9 +231,8 @@ _OF_MACHINES = (
     "t_max_prompt_ms bootstrap_host bootstrap_port bootstrap_room use_cache n_ctx max_tokens_second"
 )
 _OF_SAMPLERS = (
-    "mirostat_tau mirostat_eta mirostat_lr dry_base dry_allowed_length dry_penalty_last_n dry_range "
-    "dry_sequence_breakers xtc_threshold dynatemp_exponent dynatemp_low dynatemp_high dynatemp_min dynatemp_max "
-    "min_keep smoothing_curve penalize_newline penalize_nl temperature_last top_k_first"
+    "mirostat_tau mirostat_eta mirostat_lr xtc_threshold dynatemp_exponent dynatemp_low dynatemp_high dynatemp_min "
+    "dynatemp_max min_keep smoothing_curve penalize_newline penalize_nl temperature_last top_k_first"
 )
 """Parameters of samplers that are refused when on, and of the order of other samplers."""
 _OF_REPLIES = (

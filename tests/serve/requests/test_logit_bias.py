@@ -43,6 +43,25 @@ def test_one_seed_gives_one_text_with_and_without_drafts(server: Served, tempera
     assert len(TEXTS[temperature, seed]) == 1, "the drafter changed the text"
 
 
+@pytest.mark.parametrize("temperature", [0, 0.8])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_dry_gives_one_text_with_and_without_drafts_too(server: Served, temperature: float, seed: int) -> None:
+    dry: dict[str, Any] = {"dry_multiplier": 3.0, "dry_allowed_length": 2, "dry_sequence_breakers": ["q"]}
+    said = text(server, temperature=temperature, seed=seed, **dry)
+    assert said != text(server, temperature=temperature, seed=seed)
+    TEXTS.setdefault((temperature, -seed), set()).add(said)
+    assert len(TEXTS[temperature, -seed]) == 1, "the drafter changed the text"
+    spelled = text(server, temperature=temperature, seed=seed, **{**dry, "dry_sequence_breakers": '"q"'})
+    assert spelled == said
+    for off in (
+        {"dry_multiplier": 0},
+        {"dry_penalty_last_n": 0},
+        {"dry_base": 0},
+        {"samplers": ["temperature", "min_p"]},
+    ):
+        assert text(server, temperature=0, **{**dry, **off}) == text(server, temperature=0)
+
+
 def test_a_ban_and_a_force_are_followed_in_every_form(server: Served) -> None:
     for bias in (
         [["e", False], ["th", False]],

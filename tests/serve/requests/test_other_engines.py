@@ -160,7 +160,8 @@ def test_what_clients_of_other_engines_send_is_known(name: str) -> None:
 @pytest.mark.parametrize("name", [*OTHER_NAMES])
 def test_another_name_does_what_the_name_here_does(server: Served, name: str) -> None:
     values = {
-        "repeat_penalty": 1.7, "repeat_last_n": 9, "typical_p": 1, "mirostat": 0, "top_n_sigma": -1, "temperature": 1.3,
+        "repeat_penalty": 1.7, "repeat_last_n": 9, "dry_penalty_last_n": 9,
+        "typical_p": 1, "mirostat": 0, "top_n_sigma": -1, "temperature": 1.3,
         "seed": 5, "max_tokens": 3, "stop": ["e"], "json_schema": {"type": "boolean"}, "grammar": 'root ::= "cab"',
         "chat_template_kwargs": {"enable_thinking": False}, "continue_final_message": False,
     }  # fmt: skip

@@ -63,7 +63,9 @@ SAMPLING: dict[str, st.SearchStrategy[Any]] = {
     "temperature": SHARES, "top_k": COUNTS, "top_p": SHARES, "min_p": SHARES, "repeat_penalty": st.floats(0.5, 2),
     "repeat_last_n": COUNTS, "frequency_penalty": SHARES, "presence_penalty": SHARES, "seed": st.integers(-1, 9),
     "samplers": st.lists(st.sampled_from(["top_k", "top_p", "min_p", "temperature", "infill"])), "mirostat": st.just(0),
-    "dynatemp_range": st.just(0), "xtc_probability": st.just(0), "dry_multiplier": st.just(0),
+    "dynatemp_range": st.just(0), "xtc_probability": st.just(0), "dry_multiplier": st.sampled_from([0, 0.8]),
+    "dry_base": st.floats(0, 4), "dry_allowed_length": COUNTS, "dry_penalty_last_n": COUNTS,
+    "dry_sequence_breakers": st.one_of(TEXT_LISTS, TEXTS),
     "top_n_sigma": st.just(-1), "typical_p": st.just(1), "logit_bias": BIASES,
 }  # fmt: skip
 SHARED: dict[str, st.SearchStrategy[Any]] = {
