@@ -33,6 +33,10 @@ _PORT_HELP = "Port to listen on; 0: any free port.  [default: 8080; with --fim 8
 _KEY_HELP = "API key that clients must send as a bearer token."
 _ALLOW_HOST_HELP = "Additional host name that clients may use. Repeatable."
 _ORIGIN_HELP = "Origin of web pages that may send requests, such as http://localhost:3000; *: all origins. Repeatable."
+_MODELS_HELP = (
+    "Further models that requests may name, separated by commas; all: every model on this machine. Repeatable."
+)
+_IDLE_HELP = "Minutes without a request after which the model is unloaded; the next request loads it again."
 _PARALLEL_HELP = "Number of answers computed at once. Each needs memory for a whole context."
 _QUEUE_HELP = "Maximum number of waiting requests; further requests are refused with status 503."
 _TIMEOUT_HELP = "Maximum seconds that a request waits; then it is refused with status 503."
@@ -48,6 +52,8 @@ _DOOR_OPTIONS = (
     option(_DOOR, "--alias", metavar="NAME", help="Name of the model in replies.  [default: the name of its file]"),
 )
 _LOAD_OPTIONS = (
+    option(_LOAD, "--models", multiple=True, metavar="NAMES", help=_MODELS_HELP),
+    option(_LOAD, "--idle-unload", type=FiniteRange(min=0.001, max=_LONGEST), metavar="MINUTES", help=_IDLE_HELP),
     option(_LOAD, "-np", "--parallel", default=2, type=click.IntRange(1, 64), help=_PARALLEL_HELP),
     option(_LOAD, "--queue", default=16, type=click.IntRange(0, 4096), help=_QUEUE_HELP),
     option(_LOAD, "--timeout", default=60.0, type=_WAIT, help=_TIMEOUT_HELP),
@@ -81,6 +87,7 @@ _HELP = """Serve MODEL over HTTP, to OpenAI clients and editors.
 \b
   localspec serve big.gguf --draft tiny.gguf     serve http://127.0.0.1:8080/v1 for OpenAI clients
   localspec serve coder.gguf --fim               port 8012 for llama.vim and llama.vscode
+  localspec serve big.gguf --models all          change to the model that a request names
   localspec serve --host 0.0.0.0 --api-key KEY   also serve other machines
 
 Paths: /v1/chat/completions, /v1/responses, /v1/messages (Anthropic's), /v1/completions (also with suffix), /infill,

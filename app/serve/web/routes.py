@@ -16,6 +16,7 @@ from app.serve.replies.pages import Pages
 from app.serve.requests.asking import Asking
 from app.serve.responses.door import ResponsesDoor
 from app.serve.service import Service
+from app.serve.swapping.lease import Leased
 from app.serve.web.guard import Guard
 from models.errors import LocalspecError
 
@@ -79,7 +80,7 @@ def _routes(service: Service) -> list[Route]:
     }
     delete = {("/v1/responses/{name}",): responses.drop}
     return [
-        Route(path, handler, methods=[method])
+        Route(path, Leased(handler, service) if method == "POST" else handler, methods=[method])
         for method, handlers in (("GET", get), ("POST", post), ("DELETE", delete))
         for paths, handler in handlers.items()
         for path in paths
