@@ -6,6 +6,8 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
+import click
+
 from app.engine.decoding.request import Question
 from app.flags.load_plan import read_plan, with_standing
 from app.flags.number_types import UNLIMITED
@@ -71,6 +73,16 @@ def run_serve(plan: ServePlan) -> int:
     finally:
         terminal.clear_progress()
     return 0
+
+
+def print_service(context: click.Context) -> None:
+    """Print the file that starts this server with the user's session, and to stderr what to do with it."""
+    from app.serve.service_file import how_to_use, service_file
+
+    terminal = Terminal()
+    terminal.say(service_file(context))
+    if hint := how_to_use():
+        terminal.show(hint)
 
 
 def _questions(flags: dict[str, Any]) -> tuple[Question, Question, Question]:

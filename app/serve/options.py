@@ -37,6 +37,7 @@ _MODELS_HELP = (
     "Further models that requests may name, separated by commas; all: every model on this machine. Repeatable."
 )
 _IDLE_HELP = "Minutes without a request after which the model is unloaded; the next request loads it again."
+_SERVICE_HELP = "Print a systemd user unit (macOS: a launchd agent) that serves with the other flags, and exit."
 _PARALLEL_HELP = "Number of answers computed at once. Each needs memory for a whole context."
 _QUEUE_HELP = "Maximum number of waiting requests; further requests are refused with status 503."
 _TIMEOUT_HELP = "Maximum seconds that a request waits; then it is refused with status 503."
@@ -75,7 +76,8 @@ _SAMPLING_OPTIONS = (
     option(_SAMPLING, "--think", default="auto", type=THINK, help=_THINK_HELP),
 )
 _QUIET = option(_OUTPUT, "-q", "--quiet", is_flag=True, help="Print no progress, no notes and no address.")
-_OPTIONS = (*_DOOR_OPTIONS, *MODEL_OPTIONS, *_DRAFT_OPTIONS, *_LOAD_OPTIONS, *_SAMPLING_OPTIONS, _QUIET)
+_SERVICE = option(_OUTPUT, "--print-service", is_flag=True, help=_SERVICE_HELP)
+_OPTIONS = (*_DOOR_OPTIONS, *MODEL_OPTIONS, *_DRAFT_OPTIONS, *_LOAD_OPTIONS, *_SAMPLING_OPTIONS, _QUIET, _SERVICE)
 _EPILOG = (
     "Exit codes: 0 stopped by SIGTERM or Ctrl-C; 1 failure; 2 usage; 3 model not found or corrupt; "
     "4 incompatible pair; 5 does not fit in memory; 130 a second Ctrl-C."
@@ -109,8 +111,12 @@ def _serve_options(command: Command) -> Command:
 @click.pass_context
 def serve(context: click.Context, /, model: str | None, **flags: Any) -> None:
     """Serve a model over HTTP."""
-    from app.serve.command import read_serve, run_serve
+    from app.serve.command import print_service, read_serve, run_serve
     from app.shell.log import open_log
 
     open_log()
-    context.exit(run_serve(read_serve(model, flags)))
+    plan = read_serve(model, flags)
+    if flags["print_service"]:
+        print_service(context)
+        context.exit(0)
+    context.exit(run_serve(plan))
