@@ -17,6 +17,7 @@ from models.text.thoughts import Effort
 _SAMPLING = {
     {"temperature": "temp", "penalty_window": "repeat-last-n"}.get(entry.name, entry.name.replace("_", "-")): entry.name
     for entry in fields(SamplingParams)
+    if entry.name not in ("bias", "dry")
 }
 _Choice = TypeVar("_Choice", bound=StrEnum)
 _NO_FORM = "off"

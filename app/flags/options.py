@@ -90,6 +90,9 @@ MODEL_OPTIONS = (
     ),
     option(_MODEL, "-ctk", "--cache-type-k", default="auto", type=_CACHE, help="Type of cached keys; auto: exact."),
     option(_MODEL, "-ctv", "--cache-type-v", default="auto", type=_CACHE, help="Type of cached values; auto: exact."),
+    option(
+        _MODEL, "--mlock", is_flag=True, help="Lock the weights in memory, so that the system never swaps them out."
+    ),
 )
 DRAFTER = option(
     _DRAFT,

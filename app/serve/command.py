@@ -6,11 +6,14 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
+import click
+
 from app.engine.decoding.request import Question
 from app.flags.load_plan import read_plan, with_standing
 from app.flags.number_types import UNLIMITED
 from app.flags.request import read_sampling
 from app.serve.settings import Door, Limits, ServePlan
+from app.serve.swapping.choices import read_choices
 from app.shell.extras import install_command
 from app.shell.terminal import Terminal
 from models.errors import LocalspecError, UsageError
@@ -22,6 +25,7 @@ _PORT, _FILLING_PORT = 8080, 8012
 _FILLING_TOKENS = 128
 _TEMPERATURE = 0.8
 _MIB = 1 << 20
+_MINUTE = 60.0
 # Electron's programs whose pages are files send the origin file://; browsers send null for such pages.
 _ORIGIN = re.compile(r"(\*|null|file://|([a-z][a-z0-9+.-]*)://(?:[^\s/?#@:\[\]]+|\[[0-9a-f:.]+\])(?::[0-9]+)?)/?")
 _USUAL_PORTS = {"http": ":80", "https": ":443"}
@@ -35,7 +39,22 @@ def read_serve(model: str | None, flags: dict[str, Any]) -> ServePlan:
     chatting, completing, filling = _questions(flags)
     limits = Limits(int(flags["max_body"] * _MIB), flags["queue"], flags["timeout"], flags["grace"])
     door, name = _door(flags), flags["alias"] or ""
-    return ServePlan(plan, chatting, completing, filling, door, limits, name, flags["quiet"], flags["fim"])
+    names = tuple(filter(None, (one.strip() for text in flags["models"] for one in text.split(","))))
+    idle = flags["idle_unload"]
+    choices = read_choices(plan.model, name, names)
+    return ServePlan(
+        plan,
+        chatting,
+        completing,
+        filling,
+        door,
+        limits,
+        name,
+        flags["quiet"],
+        choices,
+        flags["fim"],
+        idle and idle * _MINUTE,
+    )
 
 
 def run_serve(plan: ServePlan) -> int:
@@ -54,6 +73,16 @@ def run_serve(plan: ServePlan) -> int:
     finally:
         terminal.clear_progress()
     return 0
+
+
+def print_service(context: click.Context) -> None:
+    """Print the file that starts this server with the user's session, and to stderr what to do with it."""
+    from app.serve.service_file import how_to_use, service_file
+
+    terminal = Terminal()
+    terminal.say(service_file(context))
+    if hint := how_to_use():
+        terminal.show(hint)
 
 
 def _questions(flags: dict[str, Any]) -> tuple[Question, Question, Question]:

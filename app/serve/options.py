@@ -33,6 +33,11 @@ _PORT_HELP = "Port to listen on; 0: any free port.  [default: 8080; with --fim 8
 _KEY_HELP = "API key that clients must send as a bearer token."
 _ALLOW_HOST_HELP = "Additional host name that clients may use. Repeatable."
 _ORIGIN_HELP = "Origin of web pages that may send requests, such as http://localhost:3000; *: all origins. Repeatable."
+_MODELS_HELP = (
+    "Further models that requests may name, separated by commas; all: every model on this machine. Repeatable."
+)
+_IDLE_HELP = "Minutes without a request after which the model is unloaded; the next request loads it again."
+_SERVICE_HELP = "Print a systemd user unit (macOS: a launchd agent) that serves with the other flags, and exit."
 _PARALLEL_HELP = "Number of answers computed at once. Each needs memory for a whole context."
 _QUEUE_HELP = "Maximum number of waiting requests; further requests are refused with status 503."
 _TIMEOUT_HELP = "Maximum seconds that a request waits; then it is refused with status 503."
@@ -48,6 +53,8 @@ _DOOR_OPTIONS = (
     option(_DOOR, "--alias", metavar="NAME", help="Name of the model in replies.  [default: the name of its file]"),
 )
 _LOAD_OPTIONS = (
+    option(_LOAD, "--models", multiple=True, metavar="NAMES", help=_MODELS_HELP),
+    option(_LOAD, "--idle-unload", type=FiniteRange(min=0.001, max=_LONGEST), metavar="MINUTES", help=_IDLE_HELP),
     option(_LOAD, "-np", "--parallel", default=2, type=click.IntRange(1, 64), help=_PARALLEL_HELP),
     option(_LOAD, "--queue", default=16, type=click.IntRange(0, 4096), help=_QUEUE_HELP),
     option(_LOAD, "--timeout", default=60.0, type=_WAIT, help=_TIMEOUT_HELP),
@@ -69,7 +76,8 @@ _SAMPLING_OPTIONS = (
     option(_SAMPLING, "--think", default="auto", type=THINK, help=_THINK_HELP),
 )
 _QUIET = option(_OUTPUT, "-q", "--quiet", is_flag=True, help="Print no progress, no notes and no address.")
-_OPTIONS = (*_DOOR_OPTIONS, *MODEL_OPTIONS, *_DRAFT_OPTIONS, *_LOAD_OPTIONS, *_SAMPLING_OPTIONS, _QUIET)
+_SERVICE = option(_OUTPUT, "--print-service", is_flag=True, help=_SERVICE_HELP)
+_OPTIONS = (*_DOOR_OPTIONS, *MODEL_OPTIONS, *_DRAFT_OPTIONS, *_LOAD_OPTIONS, *_SAMPLING_OPTIONS, _QUIET, _SERVICE)
 _EPILOG = (
     "Exit codes: 0 stopped by SIGTERM or Ctrl-C; 1 failure; 2 usage; 3 model not found or corrupt; "
     "4 incompatible pair; 5 does not fit in memory; 130 a second Ctrl-C."
@@ -81,11 +89,12 @@ _HELP = """Serve MODEL over HTTP, to OpenAI clients and editors.
 \b
   localspec serve big.gguf --draft tiny.gguf     serve http://127.0.0.1:8080/v1 for OpenAI clients
   localspec serve coder.gguf --fim               port 8012 for llama.vim and llama.vscode
+  localspec serve big.gguf --models all          change to the model that a request names
   localspec serve --host 0.0.0.0 --api-key KEY   also serve other machines
 
-Paths: /v1/chat/completions, /v1/completions (also with suffix), /infill, /completion, /v1/models, /tokenize,
-/detokenize, /props, /health, /metrics. A client that disconnects cancels its answer. Prompts and answers are neither
-kept nor logged.
+Paths: /v1/chat/completions, /v1/responses, /v1/messages (Anthropic's), /v1/completions (also with suffix), /infill,
+/completion, /v1/models, /tokenize, /detokenize, /props, /health, /metrics. A client that disconnects cancels its
+answer. Prompts and answers are not logged, and not kept but for the responses of /v1/responses, in memory.
 
 SIGTERM or Ctrl-C: the server accepts no new requests, finishes the running ones and exits. Needs localspec[serve].
 """
@@ -102,8 +111,12 @@ def _serve_options(command: Command) -> Command:
 @click.pass_context
 def serve(context: click.Context, /, model: str | None, **flags: Any) -> None:
     """Serve a model over HTTP."""
-    from app.serve.command import read_serve, run_serve
+    from app.serve.command import print_service, read_serve, run_serve
     from app.shell.log import open_log
 
     open_log()
-    context.exit(run_serve(read_serve(model, flags)))
+    plan = read_serve(model, flags)
+    if flags["print_service"]:
+        print_service(context)
+        context.exit(0)
+    context.exit(run_serve(plan))

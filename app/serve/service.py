@@ -1,6 +1,7 @@
 """The loaded model as requests use it: readiness, admission, and answers with their figures."""
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import ExitStack, aclosing, contextmanager, suppress
@@ -11,7 +12,7 @@ from app.engine.conversation.messages import Ready, Said
 from app.engine.decoding.ending import Finish
 from app.engine.decoding.stats import Stats
 from app.engine.runtime.async_engine import AsyncEngine
-from app.engine.runtime.load import Progress
+from app.engine.runtime.load import LoadPlan, Progress
 from app.engine.runtime.worker import Worker
 from app.serve.parsing_threads import ParsingThreads
 from app.serve.replies.answer import AnswerCollector
@@ -20,6 +21,9 @@ from app.serve.replies.metrics import Metrics
 from app.serve.requests.engine_request import EngineRequest, Outcome, Piece
 from app.serve.requests.prompt_reuse import PromptReuse
 from app.serve.settings import ServePlan
+from app.serve.swapping.choices import ModelChoices
+from app.serve.swapping.gate import ModelGate
+from app.serve.swapping.room import check_room
 from models.base import Vocab
 from models.errors import BusyError, Cancelled, LocalspecError, UsageError
 from models.forms.grammar import Grammar
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
     from models.forms.grammar_state import Compiler
 
 T = TypeVar("T")
+_log = logging.getLogger("localspec.serve")
 _LONGEST_TOKEN = 64
 """Characters per token that no text exceeds on average: counting tokens of a longer text would delay other requests."""
 
@@ -40,16 +45,21 @@ class Loaded:
     """The loaded model and its abilities."""
 
     ready: Ready
+    vocab: Vocab
+    """Vocabulary of the target, which any thread may use."""
     name: str
     """Name of the model in replies."""
-    tokens: int
-    """Size of its vocabulary, in tokens."""
     fills: bool
     """Whether it supports infill."""
     calls: CallFormat | None
     """Its format of tool calls; None: it calls no tools."""
     since: int
     """Time of loading, in seconds since 1970."""
+
+    @property
+    def tokens(self) -> int:
+        """Size of its vocabulary, in tokens."""
+        return self.vocab.size
 
 
 class Service:
@@ -64,40 +74,82 @@ class Service:
         """Set when running answers must end."""
         self.parsing = ParsingThreads()
         """Threads for parsing requests."""
+        limits = settings.limits
+        self.gate = ModelGate(self._swap, settings.plan.slots + limits.waiting, limits.seconds)
         self._async_engine = async_engine
         self._loaded: Loaded | None = None
         self._admitted = 0
         self._warming = 0
         """Requests that only warm the cache. They never cause the refusal of a request that waits for an answer."""
 
+    def check(self) -> None:
+        """Raise Refused while the first model loads, and after the engine's thread has died."""
+        if not self.gate.last or self._async_engine.failure is not None:
+            _ = self.loaded
+
+    @property
+    def choices(self) -> ModelChoices:
+        """The models that requests may name."""
+        return self.settings.choices
+
     @property
     def loaded(self) -> Loaded:
         """The loaded model; raises Refused while it loads, and after the engine's thread has died."""
         if self._async_engine.failure is not None:
             raise Refused(503, "The engine stopped after an internal error. Restart the server.", code="engine_ended")
+        if self._loaded is None and self.gate.last:
+            raise Refused(503, "No model is loaded now: the next request that needs one loads it.", code="unloaded")
         if self._loaded is None:
             raise Refused(503, "The model is loading.", code="loading")
         return self._loaded
 
     async def load(self, on_progress: Progress) -> Ready:
         """Load the model; raises LocalspecError."""
-        ready = await self._async_engine.load(on_progress)
+        ready = await self._opened(self.choices.first, on_progress)
+        self.gate.opened(self.choices.first)
+        return ready
+
+    async def unload(self) -> None:
+        """Free the model if no request needs it."""
+        await self.gate.unload(self._free)
+
+    async def _free(self) -> None:
+        self._loaded = None
+        await self._async_engine.unload()
+        _log.info("unloaded %s", self.gate.last)
+
+    async def _swap(self, name: str) -> None:
+        """Load a model in place of the loaded one; raises Refused where it can't fit, and LocalspecError."""
+        choices, first, current = self.choices, self.settings.plan, self.gate.current
+        plan = choices.plan(name, first)
+        await asyncio.to_thread(check_room, plan, None if current is None else choices.plan(current, first))
+        self._loaded, self.gate.current = None, None
+        ready = await self._opened(name, lambda _, __: None, plan)
+        for note in (f"loaded {name}, drafter {ready.drafter}", *ready.notes):
+            _log.info("%s", note)
+
+    async def _opened(self, id_: str, on_progress: Progress, plan: LoadPlan | None = None) -> Ready:
+        ready = await self._async_engine.load(on_progress, plan)
         ready = replace(ready, model=_writable(ready.model), drafter=_writable(ready.drafter))
-        size = await self._async_engine.look(lambda worker: worker.vocab.size)
+        vocab = await self._async_engine.look(lambda worker: worker.vocab)
         fills = await self._async_engine.look(lambda worker: FimFormat.of(worker.vocab) is not None)
-        name = _writable(self.settings.alias) or ready.model
+        name = id_ if self.choices.is_open else _writable(self.settings.alias) or ready.model
         calls = await self._async_engine.look(lambda worker: worker.calls)
         with suppress(UsageError):
             # Building it holds Python's lock for half a second; later, the first form would delay every client.
             await self._async_engine.look(_compiler)
-        self._loaded = Loaded(ready, name, size, fills, calls, int(time.time()))
+        self._loaded = Loaded(ready, vocab, name, fills, calls, int(time.time()))
         return ready
 
     async def look(self, job: Callable[[Vocab], T]) -> T:
         """Return a value computed from the vocabulary, without waiting for the engine; raises Refused while loading."""
-        _ = self.loaded
-        vocab = await self._async_engine.look(lambda worker: worker.vocab)
+        vocab = self.loaded.vocab
         return await self.parsing.text(lambda: call_deep(lambda: job(vocab)))
+
+    async def count(self, request: EngineRequest) -> int:
+        """Return the number of tokens of a conversation's prompt; raises Refused, LocalspecError."""
+        question = _sized(request, self.loaded.ready.context_size).question
+        return await self._async_engine.look(lambda worker: worker.count(question))
 
     async def prepare(self, grammar: Grammar | None) -> None:
         """Compile the form of an answer for the vocabulary, before the engine needs it.
@@ -106,7 +158,7 @@ class Service:
         """
         if grammar is None:
             return
-        vocab = await self._async_engine.look(lambda worker: worker.vocab)
+        vocab = self.loaded.vocab
         compiles = await self._async_engine.look(_compiler)
         await self.parsing.form(lambda: compiles.matcher(grammar, vocab))
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from app.engine.decoding.request import Question
 from app.engine.runtime.load import LoadPlan
+from app.serve.swapping.choices import ModelChoices
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,5 +56,9 @@ class ServePlan:
     alias: str
     """Name of the model in replies; "" for its own."""
     quiet: bool
+    choices: ModelChoices
+    """The models that requests may name."""
     for_editors: bool = False
     """Whether the server is for editors: a model without infill then causes a warning."""
+    idle: float | None = None
+    """Seconds without a request after which the model is unloaded; None: never."""

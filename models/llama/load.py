@@ -20,6 +20,7 @@ from models.kernels.takeover import suits
 from models.llama.bindings import kernels, llama_cpp, recent_errors
 from models.llama.memory import Need
 from models.llama.screen import Screen, open_screen, output_as_it_is
+from models.system.locked import lock_limit
 from models.system.machine import available_memory, physical_cores
 
 _SIGNS_OF_A_CUT = ("failed to read", "failed to seek", "exceeds remaining file size", "not within the file bounds")
@@ -70,6 +71,8 @@ class LlamaOptions:
     """True if logits of unlikely tokens may be minus infinity, as a draft model's may; see `models.llama.screen`."""
     heads: bool = field(default=False, repr=False)
     """Load the layers of the file that draft further tokens, which a target's own passes leave out."""
+    lock: bool = field(default=False, repr=False)
+    """True if the system may not swap the weights out."""
     texts: int = field(default=1, repr=False)
     """Texts that the cache has room for, each as long as `context_size`: what passes cost does not depend on it."""
 
@@ -112,6 +115,10 @@ def load_weights(
         _check_weights_fit(path)
         # Mapped, the weights that are rearranged would be in memory twice.
         params.load_mode = api.LLAMA_LOAD_MODE_NONE
+    if options.lock:
+        lock_limit()
+        mapped = params.load_mode != api.LLAMA_LOAD_MODE_NONE
+        params.load_mode = api.LLAMA_LOAD_MODE_MMAP_MLOCK if mapped else api.LLAMA_LOAD_MODE_MLOCK
     callback = _progress_callback(abort, on_progress)
     params.progress_callback = callback
     recent_errors()

@@ -2,7 +2,7 @@
 
 Every token that localspec emits is `argmax(score + noise)`, where
 
-    scores   come from one row of logits: penalties, a grammar's veto, then top-k, top-p, min-p, then temperature
+    scores   come from one row of logits: biases, penalties, DRY, a grammar's veto, top-k, top-p, min-p, temperature
              (llama.cpp's order, but that it lets a grammar speak only where the token it drew is vetoed);
     noise    is Gumbel noise that depends on (seed, position, token id) and on nothing else.
 
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from models.errors import UsageError
 from models.sampling.accept import Accept
 from models.sampling.distribution import Distribution, one_hot
+from models.sampling.dry import Dry, penalties
 from models.sampling.noise import gumbel, stream, strongest_gumbel
 from models.sampling.truncation import check_numbers, sorted_top, top_k, top_p
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     # It brings llguidance with it, which takes a tenth of a second and is rarely needed.
     from models.forms.grammar_state import GrammarState
 
+BANNED = -1e6
+"""Bias of a token that never comes; finite, so that a row in which all tokens have it still has a likeliest one."""
 _DRAFTING = 1
 """Label of the noise that drafts are drawn with."""
 
@@ -56,6 +59,10 @@ class SamplingParams:
     """Number of the last tokens, prompt included, that the penalties count; -1: all."""
     seed: int = 0
     """Same seed, same text. Any 64-bit number."""
+    bias: tuple[tuple[int, float], ...] = ()
+    """Token ids, each once, with the number that is added to its logit before anything else; `BANNED` for never."""
+    dry: Dry | None = None
+    """Penalty on repetitions, after the other penalties; None: off."""
 
     def __post_init__(self) -> None:
         limits = (
@@ -66,6 +73,7 @@ class SamplingParams:
             ("frequency_penalty", abs(self.frequency_penalty) <= 1e3, "from -1000 to 1000"),
             ("presence_penalty", abs(self.presence_penalty) <= 1e3, "from -1000 to 1000"),
             ("penalty_window", self.penalty_window >= -1, "-1 or more"),
+            ("bias", all(abs(bias) <= -BANNED for _, bias in self.bias), "numbers from -1000000 to 1000000"),
             ("temperature", _is_temperature(self.temperature), "finite, and at most 0, or 0.001 or more"),
         )
         for name, right, wanted in limits:
@@ -219,12 +227,20 @@ class Sampler:
         self, row: NDArray[np.float32], tokens: Sequence[int], drafted: Sequence[int]
     ) -> NDArray[np.float32]:
         params = self.params
-        if not params.penalises:
-            return row
+        row = _biased(row, params.bias) if params.bias else row
+        if params.penalises:
+            row = _penalise(row, self._window(tokens, drafted), params)
+        if params.dry is not None:
+            ids, amounts = penalties([*tokens, *drafted], params.dry)
+            row = _less(row, ids, amounts)
+        return row
+
+    def _window(self, tokens: Sequence[int], drafted: Sequence[int]) -> list[int]:
+        """Return the last tokens, which the penalties count."""
+        params = self.params
         size = params.penalty_window if params.penalty_window >= 0 else len(tokens) + len(drafted)
         from_tokens = max(0, size - len(drafted))
-        window = [*tokens[max(0, len(tokens) - from_tokens) :], *drafted[max(0, len(drafted) - size) :]]
-        return _penalise(row, window, params)
+        return [*tokens[max(0, len(tokens) - from_tokens) :], *drafted[max(0, len(drafted) - size) :]]
 
 
 def serve(row: NDArray[np.float32], params: SamplingParams) -> Candidates:
@@ -269,6 +285,22 @@ def _likeliest(row: NDArray[np.float32]) -> int:
     token = int(row.argmax())
     check_numbers(row[token])
     return token
+
+
+def _biased(row: NDArray[np.float32], bias: Sequence[tuple[int, float]]) -> NDArray[np.float32]:
+    ids, values = zip(*bias, strict=True)
+    return _less(row, np.array(ids, np.int64), -np.array(values))
+
+
+def _less(row: NDArray[np.float32], ids: NDArray[np.int64], amounts: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Return a row with amounts taken from the logits of some tokens, each listed once."""
+    # A draft model's row may be shorter than the target's.
+    there = ids < len(row)
+    if not there.any():
+        return row
+    changed = row.copy()
+    changed[ids[there]] -= amounts[there].astype(np.float32)
+    return changed
 
 
 def _penalise(row: NDArray[np.float32], window: Sequence[int], params: SamplingParams) -> NDArray[np.float32]:

@@ -35,7 +35,8 @@ class AnswerText:
         self._after = after or AfterThoughts()
         self._held = ""
         self._ready = ""
-        self._stopped = False
+        self.stopped_by: str | None = None
+        """The stop string that ended the text, "" for the last wanted line; None: the text goes on."""
         self._lengths: list[int] = []
 
     def feed(self, token: int) -> bool:
@@ -43,7 +44,7 @@ class AnswerText:
 
         What comes from there on is dropped.
         """
-        if self._stopped:
+        if self.stopped_by is not None:
             return True
         piece = self._decoder.decode(self._vocab.piece(token))
         self._lengths.append(len(piece))
@@ -58,13 +59,14 @@ class AnswerText:
             found.append(len(self._held) - over)
         keep = min(found) if found else len(self._held) - self._possible_stop()
         self._ready += self._held[:keep]
+        if found:
+            self.stopped_by = next((stop for stop in self._stops if self._held.startswith(stop, keep)), "")
         self._held = "" if found else self._held[keep:]
-        self._stopped = bool(found)
-        return self._stopped
+        return bool(found)
 
     def finish(self) -> None:
         """Give out what was held back: no more tokens will come."""
-        if not self._stopped:
+        if self.stopped_by is None:
             self._ready += self._after.finish() + self._held + self._decoder.decode(b"", final=True)
             self._held = ""
 

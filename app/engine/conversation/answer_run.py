@@ -85,7 +85,8 @@ class AnswerRun:
             yield self._watched()
         rule, left_out = self._start.sampler.accept, self._start.left_out
         stats, drafter = session.stats.snapshot(), session.drafter.name
-        yield Ended(rest, answer, self._finish, stats, drafter, rule, explanation, left_out)
+        stop = self._start.ending.text.stopped_by or ""
+        yield Ended(rest, answer, self._finish, stats, drafter, rule, explanation, left_out, stop)
 
     def _messages_of(self, events: Events) -> Iterator[Message | Pass]:
         for event in events:

@@ -81,6 +81,8 @@ class Ended:
     """Costs and gains of drafting, where the question asks for them."""
     left_out: int = 0
     """Number of oldest messages left out, as they had no room in the context."""
+    stopped_by: str = ""
+    """The stop string that ended the answer; "": none did."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,6 +113,10 @@ class Slot:
             shares_passes=self.is_beside(busy),
         )
 
+    def count(self, question: Question) -> int:
+        """Return the number of tokens of a conversation's prompt; nothing is read. Raises LocalspecError."""
+        return len(self.transcript.preview(*_prompt_parts(question, question.turns)))
+
     def is_beside(self, slots: Iterable["Slot"]) -> bool:
         """Tell whether a pass of this slot and one of another among these can be one."""
         return any(self._text.can_join(slot.target) for slot in slots)

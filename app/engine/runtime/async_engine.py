@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
+from functools import partial
 from typing import TypeVar
 
 from app.engine.conversation.messages import Ended, Failed, Message, Ready, Said, Watched
@@ -28,21 +29,29 @@ class AsyncEngine:
         """Take the load plan; nothing is loaded before `load`."""
         self._engine = Engine(lambda abort: Worker(plan, abort, clock))
 
-    async def load(self, on_progress: Progress = lambda _, __: None) -> Ready:
+    async def load(self, on_progress: Progress = lambda _, __: None, plan: LoadPlan | None = None) -> Ready:
         """Load target and drafter; `on_progress` is called in the loop with a name and the share read, 0 to 1.
 
-        Raises LocalspecError. Cancelling the task stops the load.
+        With a plan its models take the place of the loaded ones, which are freed first, when all answers have ended.
+        Raises LocalspecError; then no model is loaded. Cancelling the task stops the load.
         """
         loop = asyncio.get_running_loop()
 
         def job(worker: Worker) -> Iterator[Message]:
-            return worker.load(lambda name, share: _post(loop, on_progress, name, share))
+            tell = partial(_post, loop, on_progress)
+            return worker.load(tell, plan, frees_first=plan is not None)
 
         async with aclosing(self._messages(job, Claim.ALL, Urgency.ANSWER, None)) as messages:
             async for message in messages:
                 if isinstance(message, Ready):
                     return message
         raise AssertionError("a load ends with Ready or fails")
+
+    async def unload(self) -> None:
+        """Free the models when all answers have ended; the next job has to be a load."""
+        async with aclosing(self._messages(Worker.unload, Claim.ALL, Urgency.ANSWER, None)) as messages:
+            async for _ in messages:
+                pass
 
     async def answer(
         self,

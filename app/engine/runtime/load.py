@@ -32,6 +32,7 @@ from models.llama.probe import choose_extra_buffers
 from models.llama.screen_check import settle_screen
 from models.llama.strict import Checked
 from models.pair import check_pair
+from models.system.locked import lock_limit, locked_bytes
 from models.system.machine import available_memory
 from models.system.remembered import Remembered
 from models.toy import ToyModel
@@ -109,6 +110,8 @@ class ModelOpener:
             options = replace(options, heads=wants_own_head(plan.drafter, path))
             open_target = partial(self._open, path, notes)
         target = open_target(options)
+        if isinstance(target, LlamaModel) and options.lock and not locked_bytes():
+            notes.append(_unlocked())
         if isinstance(target, LlamaModel) and (note := beyond_training(plan.options.context_size, target.trained)):
             notes.append(note)
         if not plan.strict:
@@ -227,3 +230,12 @@ class ModelOpener:
             options = replace(options, extra_buffers=False)
             notes.append(_SLOW_PATH)
         return LlamaModel(path, options, abort=self._abort, on_progress=partial(self._on_progress, path.stem))
+
+
+def _unlocked() -> str:
+    """Return the note for weights that the system did not lock."""
+    limit = lock_limit()
+    why = (
+        "" if limit is None else f" The system's limit is {limit / (1 << 20):,.0f} MiB; ulimit -l unlimited raises it."
+    )
+    return f"--mlock had no effect: the weights may be swapped out.{why}"

@@ -49,9 +49,16 @@ class Worker:
         """Format of the target's tool calls; None: no tool calls, or an unknown format."""
         return self._slot.transcript.calls
 
-    def load(self, on_progress: Progress, plan: LoadPlan | None = None) -> Iterator[Message]:
-        """Load the models of a plan, by default the one given at the start; on failure the loaded models stay."""
+    def load(
+        self, on_progress: Progress, plan: LoadPlan | None = None, *, frees_first: bool = False
+    ) -> Iterator[Message]:
+        """Load the models of a plan, by default the one given at the start; on failure the loaded models stay.
+
+        With `frees_first` they are freed before, so that both need not fit in memory together; none may then be left.
+        """
         plan = plan or self._plan
+        if frees_first:
+            self.close()
         loader = Loader(plan, self._abort, self._clock, on_progress)
         target = loader.target()
         try:
@@ -115,6 +122,10 @@ class Worker:
         if slot.drafting.record is not None:
             slot.drafting.record.keep()
 
+    def count(self, question: Question) -> int:
+        """Return the number of tokens of a conversation's prompt; see `Slot.count`."""
+        return self._slot.count(question)
+
     def explain(self, settings: Question) -> Iterator[Message]:
         """Yield the controller's figures; see `Slot.explain`."""
         return self._slot.explain(settings)
@@ -126,6 +137,11 @@ class Worker:
     def recall(self, conversation: Question, spelled: Sequence[Sequence[int]]) -> Iterator[Message]:
         """Restore the tokens of a conversation's answers, as an earlier run emitted them."""
         self._slot.recall(conversation, spelled)
+        yield from ()
+
+    def unload(self) -> Iterator[Message]:
+        """Free the models; the next job has to load some."""
+        self.close()
         yield from ()
 
     def close(self) -> None:

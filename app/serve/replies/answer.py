@@ -36,17 +36,17 @@ class AnswerCollector:
         """Take a message; return the new certain text, or None if the client needs nothing sent."""
         if isinstance(message, Ended):
             rest = self._margin.feed(message.text)
-            self.end(rest + self._margin.finish(), message.finish, message.stats)
+            self.end(rest + self._margin.finish(), message.finish, message.stats, message.stopped_by)
         elif isinstance(message, Said):
             return self._hear_text(message)
         elif isinstance(message, Reading):
             return self._hear_reading(message)
         return None
 
-    def end(self, rest: str, finish: Finish, stats: Snapshot | None = None) -> None:
-        """End the answer with text that was not sent yet."""
+    def end(self, rest: str, finish: Finish, stats: Snapshot | None = None, stop: str = "") -> None:
+        """End the answer with text that was not sent yet; `stop` is the stop string that ended it."""
         text, stats = "".join(self._pieces) + rest, self.stats if stats is None else stats
-        self.outcome = Outcome(rest, text, finish, stats, tuple(self._places))
+        self.outcome = Outcome(rest, text, finish, stats, tuple(self._places), stop)
 
     def _hear_reading(self, message: Reading) -> Piece:
         now = self._clock()
@@ -56,7 +56,7 @@ class AnswerCollector:
             # Not measured from the request on, which may have waited for others.
             self._reads_since = now
         self._stats.prompt_seconds = now - self._reads_since
-        return Piece()
+        return Piece(reading=message)
 
     def _hear_text(self, message: Said) -> Piece:
         self._stats.observe(message.round)
@@ -66,4 +66,4 @@ class AnswerCollector:
         if self._margin.is_over:
             # The engine would continue with lines that are discarded.
             self.end("", Finish.LENGTH)
-        return Piece(text, message.places)
+        return Piece(text, message.places, len(message.round.emitted))

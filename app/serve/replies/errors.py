@@ -1,4 +1,4 @@
-"""Errors for clients, in the one form that OpenAI's clients read."""
+"""Errors for clients, in the form that OpenAI's clients read, and below `/v1/messages` in Anthropic's."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,6 +17,9 @@ from models.errors import (
 )
 
 _KINDS = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 503: "unavailable_error"}
+_MESSAGES = "/v1/messages"
+"""Path whose errors have Anthropic's form."""
+_MESSAGES_KINDS = {413: "request_too_large", 500: "api_error", 503: "overloaded_error"}
 MISTAKE = "Internal error in localspec. See the server's log."
 """Message for an error of the server's own."""
 _RETRY = {"Retry-After": "1"}
@@ -50,10 +53,17 @@ class Refused(Exception):
         kind = _KINDS.get(self.status, "server_error" if self.status >= _SERVER else "invalid_request_error")
         return {"error": {"message": self.message, "type": kind, "param": self.param, "code": self.code, **self.more}}
 
-    def response(self, headers: Mapping[str, str] | None = None) -> Response:
-        """Return the HTTP response."""
+    @property
+    def messages_body(self) -> dict[str, Any]:
+        """The error as JSON in Anthropic's form, with the same further members."""
+        error = self.body["error"]
+        return {"type": "error", "error": {**error, "type": _MESSAGES_KINDS.get(self.status, error["type"])}}
+
+    def response(self, headers: Mapping[str, str] | None = None, path: str = "") -> Response:
+        """Return the HTTP response for a request to a path."""
         retry = _RETRY if self.status == 503 else {}
-        return JSONResponse(self.body, self.status, {**retry, **(headers or {})})
+        body = self.messages_body if path.startswith(_MESSAGES) else self.body
+        return JSONResponse(body, self.status, {**retry, **(headers or {})})
 
 
 class Gone(Exception):

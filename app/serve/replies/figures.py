@@ -31,16 +31,17 @@ def timings(outcome: Outcome) -> dict[str, float]:
     }
 
 
-def usage(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Return the token counts of one or more answers under OpenAI's names."""
+def usage(outcomes: Sequence[Outcome], answers: int = 1) -> dict[str, Any]:
+    """Return token counts under OpenAI's names; each prompt has so many answers, and counts once."""
     stats = [outcome.stats for outcome in outcomes]
-    prompt, emitted = sum(one.prompt_tokens for one in stats), sum(one.emitted for one in stats)
+    first = stats[::answers]
+    prompt, emitted = sum(one.prompt_tokens for one in first), sum(one.emitted for one in stats)
     accepted, drafted = sum(one.accepted for one in stats), sum(one.drafted for one in stats)
     return {
         "prompt_tokens": prompt,
         "completion_tokens": emitted,
         "total_tokens": prompt + emitted,
-        "prompt_tokens_details": {"cached_tokens": sum(one.reused_tokens for one in stats)},
+        "prompt_tokens_details": {"cached_tokens": sum(one.reused_tokens for one in first)},
         "completion_tokens_details": {
             "accepted_prediction_tokens": accepted,
             "rejected_prediction_tokens": drafted - accepted,

@@ -24,19 +24,36 @@ class Pages:
 
     async def health(self, _: Request) -> Response:
         """Report readiness; raises Refused while the model is not ready."""
-        loaded = self._service.loaded
-        return JSONResponse({"status": "ok", "model": loaded.name})
+        service = self._service
+        if service.gate.last and service.gate.current is None:
+            service.check()
+            return JSONResponse({"status": "ok", "model": service.gate.last, "loaded": False})
+        return JSONResponse({"status": "ok", "model": service.loaded.name})
 
     async def models(self, _: Request) -> Response:
-        """List the one model."""
-        return JSONResponse({"object": "list", "data": [_model(self._service.loaded)]})
+        """List the models that requests may name."""
+        return JSONResponse({"object": "list", "data": [*self._all().values()]})
 
     async def model(self, request: Request) -> Response:
-        """Describe the one model."""
-        loaded = self._service.loaded
-        if request.path_params["name"] != loaded.name:
+        """Describe one model."""
+        if (found := self._all().get(request.path_params["name"])) is None:
             raise Refused(404, "There is no such model.", code="model_not_found")
-        return JSONResponse(_model(loaded))
+        return JSONResponse(found)
+
+    def _all(self) -> dict[str, dict[str, Any]]:
+        """Return the description of each model by its name."""
+        service = self._service
+        service.check()
+        if not service.choices.is_open:
+            loaded = service.loaded
+            return {loaded.name: _model(loaded)}
+        return {name: self._described(name) for name in service.choices.names}
+
+    def _described(self, name: str) -> dict[str, Any]:
+        """Return the description of a model that may be loaded or not."""
+        if name == self._service.gate.current:
+            return {**_model(self._service.loaded), "status": {"value": "loaded"}}
+        return {"id": name, "object": "model", "created": 0, "owned_by": "localspec", "status": {"value": "unloaded"}}
 
     async def props(self, _: Request) -> Response:
         """Return model properties and default settings, as llama.cpp's server does."""

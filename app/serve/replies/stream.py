@@ -15,18 +15,24 @@ from app.serve.web.disconnect import unless_gone
 
 _SECONDS = 60.0
 """Seconds that a client may leave its receive window full."""
-COMMENT = b": waiting\n\n"
+WAITING = b": waiting\n\n"
 """A comment, which clients of event streams ignore; it keeps an idle connection open."""
 DONE = b"data: [DONE]\n\n"
 """The last event of a stream, as OpenAI's clients expect it."""
 
 
-def event(content: dict[str, Any]) -> bytes:
-    """Return one event, in ASCII.
+def event(content: dict[str, Any], name: str = "") -> bytes:
+    """Return one event, in ASCII, with a name where the protocol has names.
 
     Clients that take its lines from a decoded text, as httpx does, would end them at a U+2028 or U+0085 in an answer.
     """
-    return b"data: " + json.dumps(content, separators=(",", ":")).encode() + b"\n\n"
+    head = f"event: {name}\n".encode() if name else b""
+    return head + b"data: " + json.dumps(content, separators=(",", ":")).encode() + b"\n\n"
+
+
+def error_event(refused: Refused) -> bytes:
+    """Return an error as OpenAI's clients of chats and completions read it."""
+    return event(refused.body)
 
 
 class EventStream(Response):
@@ -44,10 +50,13 @@ class EventStream(Response):
         refused: Callable[[int], None],
         silences: tuple[float, float],
         over: BackgroundTask | None = None,
+        failure: Callable[[Refused], bytes] = error_event,
+        comment: Callable[[], bytes] = lambda: WAITING,
     ) -> None:
         """Take the events, the server's stop signal, a counter of refusals by status, and a task to run at the end.
 
-        `silences` are maximum seconds without bytes: before the first event, and between events.
+        `silences` are maximum seconds without bytes: before the first event, and between events. `failure` makes the
+        last event of a stream that fails, `comment` what is sent in a silence.
         """
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"}, background=over)
         del self.headers["content-length"]
@@ -55,6 +64,8 @@ class EventStream(Response):
         self._stop = stop
         self._refused = refused
         self._silences = silences
+        self._failure = failure
+        self._comment = comment
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         """Send all events."""
@@ -75,34 +86,33 @@ class EventStream(Response):
                 await self.background()
 
     async def _send(self, send: Send) -> None:
-        async with aclosing(self._events), aclosing(_with_comments(self._events, *self._silences)) as parts:
+        async with aclosing(self._events), aclosing(self._with_comments(*self._silences)) as parts:
             async for one in parts:
                 await _write(send, one)
+
+    async def _with_comments(self, silence: float, further: float) -> AsyncGenerator[bytes]:
+        """Yield events, and a comment after each silence; the first silence may have another length."""
+        while True:
+            upcoming = asyncio.ensure_future(anext(self._events, None))
+            try:
+                while not (await asyncio.wait([upcoming], timeout=silence))[0]:
+                    silence = further
+                    yield self._comment()
+                one = upcoming.result()
+            finally:
+                if not upcoming.done():
+                    # A generator can't be closed while its next value is awaited.
+                    upcoming.cancel()
+                    await asyncio.gather(upcoming, return_exceptions=True)
+            if one is None:
+                return
+            silence = further
+            yield one
 
     async def _fail(self, send: Send, refused: Refused) -> None:
         """End with an error event: the HTTP status was sent already."""
         self._refused(refused.status)
-        await _end(send, event(refused.body))
-
-
-async def _with_comments(events: AsyncGenerator[bytes], silence: float, further: float) -> AsyncGenerator[bytes]:
-    """Yield events, and a comment after each silence; the first silence may have another length."""
-    while True:
-        upcoming = asyncio.ensure_future(anext(events, None))
-        try:
-            while not (await asyncio.wait([upcoming], timeout=silence))[0]:
-                silence = further
-                yield COMMENT
-            one = upcoming.result()
-        finally:
-            if not upcoming.done():
-                # A generator can't be closed while its next value is awaited.
-                upcoming.cancel()
-                await asyncio.gather(upcoming, return_exceptions=True)
-        if one is None:
-            return
-        silence = further
-        yield one
+        await _end(send, self._failure(refused))
 
 
 async def _end(send: Send, data: bytes) -> None:

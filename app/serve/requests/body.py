@@ -30,7 +30,7 @@ _PARTS = 1 << 18
 
 async def read_fields(request: Request, route: Route, service: Service) -> Fields:
     """Read a JSON object, with every field under its name here; raises Refused, also while no model is loaded."""
-    _ = service.loaded
+    service.check()
     if request.headers.get("content-encoding", "").strip().lower() not in _PLAIN:
         raise Refused(
             415, "The body has a Content-Encoding, which this server does not support. Send the body uncompressed."
@@ -40,7 +40,9 @@ async def read_fields(request: Request, route: Route, service: Service) -> Field
     def read() -> Fields:
         return understood(Fields(_document(body)), route)
 
-    return read() if len(body) < _LARGE else await service.parsing.body(read)
+    fields = read() if len(body) < _LARGE else await service.parsing.body(read)
+    await request.state.lease.take(request, fields.raw("model"))
+    return fields
 
 
 async def _read(request: Request, limit: int) -> bytes:

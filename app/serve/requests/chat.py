@@ -5,24 +5,28 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from app.engine.decoding.ending import Finish
 from app.engine.decoding.logprobs import TokenLogprobs
 from app.engine.decoding.request import Question
-from app.serve.replies.figures import finish_reason, head, timings, usage
+from app.serve.replies.answer_reader import AnswerParts, AnswerReader
+from app.serve.replies.figures import head, timings, usage
 from app.serve.replies.logprobs import chat_logprobs, read_chat_listed
 from app.serve.replies.stream import DONE, event
 from app.serve.replies.warnings_list import with_warnings
 from app.serve.requests.answer_form import read_form
 from app.serve.requests.engine_request import EngineRequest, Outcome, Piece, RequestKind
 from app.serve.requests.fields import Fields
-from app.serve.requests.openai_fields import read_prediction, refuse_unsupported, wants_usage
+from app.serve.requests.openai_fields import (
+    answers_to,
+    read_answers,
+    read_prediction,
+    refuse_unsupported,
+    wants_usage,
+)
 from app.serve.requests.sampling import read_count, read_sampling, read_stops
 from app.serve.requests.thinking import read_divides, read_effort
 from app.serve.requests.tools import Offer, read_tools, tool_call
 from app.serve.requests.turns import read_turns
 from app.serve.service import Service
-from models.forms.tool_division import Calls, Spoken
-from models.text.thoughts import Thoughts
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,50 +43,73 @@ class ChatRequest:
     """Tools that the model may call; None: none."""
     warnings: tuple[str, ...] = ()
     """Fields that were changed or ignored."""
+    further: tuple[EngineRequest, ...] = ()
+    """Requests for further answers to the conversation."""
 
-    def reply(self, outcome: Outcome) -> dict[str, Any]:
+    @property
+    def requests(self) -> tuple[EngineRequest, ...]:
+        """The requests for all answers, in the order of the choices."""
+        return self.engine_request, *self.further
+
+    def reply(self, outcomes: Sequence[Outcome]) -> dict[str, Any]:
         """Return the reply to a request that does not stream."""
-        reader = self._reader()
-        thoughts, spoken = reader.read(outcome.text, last=True)
-        choice = {
-            "index": 0,
-            "message": _message(thoughts, spoken),
+        choices = [self._choice(place, outcome) for place, outcome in enumerate(outcomes)]
+        reply = head("chat.completion", "chatcmpl", self.model)
+        reply = {**reply, "choices": choices, "usage": usage(outcomes, len(outcomes))}
+        reply = reply if self.further else {**reply, "timings": timings(outcomes[0])}
+        return with_warnings(reply, self.warnings)
+
+    def _choice(self, place: int, outcome: Outcome) -> dict[str, Any]:
+        reader = self.reader()
+        parts = reader.read(outcome.text, last=True)
+        return {
+            "index": place,
+            "message": _message(parts),
             "logprobs": self._logprobs(outcome.places),
             "finish_reason": reader.finish_reason(outcome.finish),
         }
-        reply = head("chat.completion", "chatcmpl", self.model)
-        reply = {**reply, "choices": [choice], "usage": usage([outcome]), "timings": timings(outcome)}
-        return with_warnings(reply, self.warnings)
 
-    async def events(self, speech: AsyncGenerator[Piece | Outcome]) -> AsyncGenerator[bytes]:
-        """Yield the answer in events."""
+    async def events(self, first: AsyncGenerator[Piece | Outcome], service: Service) -> AsyncGenerator[bytes]:
+        """Yield the answers in events, one after the other; the first answer has begun."""
         base = head("chat.completion.chunk", "chatcmpl", self.model)
         if self.tells_usage:
             base["usage"] = None
-        reader = self._reader()
-        async with aclosing(speech):
-            begins = True
-            async for piece in speech:
-                if begins:
-                    yield _chunk(base, {"role": "assistant", "content": None if self.offer else ""})
-                    begins = False
-                logprobs = self._logprobs(piece.places) if isinstance(piece, Piece) else None
-                for delta in reader.deltas(piece):
-                    # All log probabilities go into the first delta: its tokens hold thoughts and text together.
-                    yield _chunk(base, delta, logprobs=logprobs)
-                    logprobs = None
-                if logprobs and logprobs["content"]:
-                    yield _chunk(base, {"content": ""}, logprobs=logprobs)
-                if not isinstance(piece, Outcome):
-                    continue
-                last = with_warnings({**base, "timings": timings(piece)}, self.warnings)
-                yield _chunk(last, {}, reader.finish_reason(piece.finish))
-                if self.tells_usage:
-                    yield event({**base, "choices": [], "usage": usage([piece])})
+        outcomes: list[Outcome] = []
+        for place, request in enumerate(self.requests):
+            async with aclosing(first if place == 0 else service.speak(request, further=True)) as speech:
+                async for chunk in self._chunks(speech, base, place, outcomes):
+                    yield chunk
+        if self.tells_usage:
+            yield event({**base, "choices": [], "usage": usage(outcomes, len(outcomes))})
         yield DONE
 
-    def _reader(self) -> "_Reader":
-        return _Reader(self.offer, divides=self.divides)
+    async def _chunks(
+        self, speech: AsyncGenerator[Piece | Outcome], base: dict[str, Any], place: int, outcomes: list[Outcome]
+    ) -> AsyncGenerator[bytes]:
+        """Yield the events of one answer, and add its outcome to the others."""
+        reader, begins = self.reader(), True
+        async for piece in speech:
+            if begins:
+                yield _chunk(base, place, {"role": "assistant", "content": None if self.offer else ""})
+                begins = False
+            logprobs = self._logprobs(piece.places) if isinstance(piece, Piece) else None
+            for delta in _deltas(reader.feed(piece)):
+                # All log probabilities go into the first delta: its tokens hold thoughts and text together.
+                yield _chunk(base, place, delta, logprobs=logprobs)
+                logprobs = None
+            if logprobs and logprobs["content"]:
+                yield _chunk(base, place, {"content": ""}, logprobs=logprobs)
+            if isinstance(piece, Outcome):
+                outcomes.append(piece)
+                warnings = self.warnings if len(outcomes) == len(self.requests) else ()
+                last = with_warnings({**base, "timings": timings(piece)}, warnings)
+                yield _chunk(last, place, {}, reader.finish_reason(piece.finish))
+
+    def reader(self) -> AnswerReader:
+        """Return a reader for one answer."""
+        if self.offer is None:
+            return AnswerReader(None, (), divides=self.divides)
+        return AnswerReader(self.offer.form, self.offer.called, divides=self.divides)
 
     def _logprobs(self, places: Sequence[TokenLogprobs]) -> dict[str, Any] | None:
         return None if self.engine_request.question.listed is None else chat_logprobs(places)
@@ -97,7 +124,7 @@ def read_chat(fields: Fields, service: Service) -> ChatRequest:
     question = replace(
         base,
         turns=read_turns(fields),
-        sampling=read_sampling(fields, base.sampling),
+        sampling=read_sampling(fields, base.sampling, service.loaded.vocab),
         stops=read_stops(fields),
         max_tokens=count,
         prediction=read_prediction(fields),
@@ -108,9 +135,10 @@ def read_chat(fields: Fields, service: Service) -> ChatRequest:
     offer, divides = read_tools(fields, service.loaded.calls, question.grammar), read_divides(fields)
     if offer is not None:
         question = _offering(fields, question, offer, divides=divides)
-    engine_request = EngineRequest(question, RequestKind.CHAT)
-    stream, tells_usage = fields.flag("stream"), wants_usage(fields)
-    return ChatRequest(engine_request, stream, tells_usage, service.loaded.name, divides, offer, fields.warnings)
+    questions = answers_to(question, read_answers(fields))
+    engine_request, *further = (EngineRequest(one, RequestKind.CHAT) for one in questions)
+    stream, tells_usage, name = fields.flag("stream"), wants_usage(fields), service.loaded.name
+    return ChatRequest(engine_request, stream, tells_usage, name, divides, offer, fields.warnings, tuple(further))
 
 
 def _offering(fields: Fields, question: Question, offer: Offer, *, divides: bool) -> Question:
@@ -120,49 +148,32 @@ def _offering(fields: Fields, question: Question, offer: Offer, *, divides: bool
     return replace(question, tools=offer.tools, grammar=question.grammar if has_a_form else offer.grammar)
 
 
-def _message(thoughts: str, spoken: Spoken) -> dict[str, Any]:
-    content = None if spoken.calls and not spoken.text else spoken.text
+def _message(parts: AnswerParts) -> dict[str, Any]:
+    content = None if parts.calls and not parts.text else parts.text
     message: dict[str, Any] = {"role": "assistant", "content": content}
-    if thoughts:
-        message["reasoning_content"] = thoughts
-    if spoken.calls:
-        message["tool_calls"] = [tool_call(piece) for piece in spoken.calls]
+    if parts.thoughts:
+        message["reasoning_content"] = parts.thoughts
+    if parts.calls:
+        message["tool_calls"] = [tool_call(piece) for piece in parts.calls]
     return {**message, "refusal": None}
 
 
-class _Reader:
-    """Splits an answer into the fields that clients read: thoughts, text and calls."""
-
-    def __init__(self, offer: Offer | None, *, divides: bool) -> None:
-        self._thoughts = Thoughts(divides=divides, keeps_calls=offer is not None)
-        self._calls = None if offer is None else Calls(offer.form, offer.called)
-
-    def read(self, text: str, *, last: bool) -> tuple[str, Spoken]:
-        """Take more text; return its thoughts, then text, then calls."""
-        parts = self._thoughts.feed(text, last=last)
-        if self._calls is None:
-            return parts.thoughts, Spoken(parts.answer)
-        return parts.thoughts, self._calls.feed(parts.answer, last=last)
-
-    def finish_reason(self, finish: Finish) -> str:
-        """Return the reason why the answer ended, in OpenAI's terms."""
-        reason = finish_reason(finish)
-        return "tool_calls" if reason == "stop" and self._calls is not None and self._calls.are_whole else reason
-
-    def deltas(self, piece: Piece | Outcome) -> Iterator[dict[str, Any]]:
-        """Yield the additions of one piece to each field."""
-        last = isinstance(piece, Outcome)
-        thoughts, spoken = self.read(piece.rest if isinstance(piece, Outcome) else piece.text, last=last)
-        if thoughts:
-            yield {"reasoning_content": thoughts}
-        if spoken.text:
-            yield {"content": spoken.text}
-        if spoken.calls:
-            yield {"tool_calls": [{"index": piece.index, **tool_call(piece)} for piece in spoken.calls]}
+def _deltas(parts: AnswerParts) -> Iterator[dict[str, Any]]:
+    """Yield the additions to each field of a message."""
+    if parts.thoughts:
+        yield {"reasoning_content": parts.thoughts}
+    if parts.text:
+        yield {"content": parts.text}
+    if parts.calls:
+        yield {"tool_calls": [{"index": piece.index, **tool_call(piece)} for piece in parts.calls]}
 
 
 def _chunk(
-    base: dict[str, Any], delta: dict[str, Any], finish: str | None = None, logprobs: dict[str, Any] | None = None
+    base: dict[str, Any],
+    place: int,
+    delta: dict[str, Any],
+    finish: str | None = None,
+    logprobs: dict[str, Any] | None = None,
 ) -> bytes:
-    choice = {"index": 0, "delta": delta, "logprobs": logprobs, "finish_reason": finish}
+    choice = {"index": place, "delta": delta, "logprobs": logprobs, "finish_reason": finish}
     return event({**base, "choices": [choice]})

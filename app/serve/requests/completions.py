@@ -14,13 +14,22 @@ from app.serve.replies.warnings_list import with_warnings
 from app.serve.requests.engine_request import EngineRequest, Outcome, Piece, RequestKind
 from app.serve.requests.fields import Fields
 from app.serve.requests.native import require_filling
-from app.serve.requests.openai_fields import read_prediction, refuse_for_chats, refuse_unsupported, wants_usage
+from app.serve.requests.openai_fields import (
+    answers_to,
+    read_answers,
+    read_prediction,
+    refuse_for_chats,
+    refuse_unsupported,
+    wants_usage,
+)
 from app.serve.requests.prompts import Prompt
 from app.serve.requests.sampling import read_count, read_sampling, read_stops
 from app.serve.service import Service
+from models.base import Vocab
 from models.forms.grammar import Grammar
 from models.text.fim import Infill
 
+_MOST_ANSWERS = 64
 _KIND, _PREFIX = "text_completion", "cmpl"
 
 
@@ -32,6 +41,8 @@ class CompletionsRequest:
     stream: bool
     tells_usage: bool
     model: str
+    answers: int = 1
+    """Answers to each prompt."""
     warnings: tuple[str, ...] = ()
     """Fields that were changed or ignored."""
 
@@ -41,7 +52,7 @@ class CompletionsRequest:
             _choice(place, outcome.text, finish_reason(outcome.finish), self._logprobs(outcome.places))
             for place, outcome in enumerate(outcomes)
         ]
-        reply = {**head(_KIND, _PREFIX, self.model), "choices": choices, "usage": usage(outcomes)}
+        reply = {**head(_KIND, _PREFIX, self.model), "choices": choices, "usage": usage(outcomes, self.answers)}
         reply = with_warnings(reply, self.warnings)
         return {**reply, "timings": timings(outcomes[0])} if len(outcomes) == 1 else reply
 
@@ -66,7 +77,7 @@ class CompletionsRequest:
                         yield event({**base, "choices": [_choice(place, piece.text, None, logprobs)]})
                         start += characters(piece.places)
         if self.tells_usage:
-            yield event({**base, "choices": [], "usage": usage(outcomes)})
+            yield event({**base, "choices": [], "usage": usage(outcomes, self.answers)})
         yield DONE
 
     def _logprobs(self, places: Sequence[TokenLogprobs], start: int = 0) -> dict[str, Any] | None:
@@ -83,16 +94,22 @@ def read_completions(
     suffix = fields.text("suffix")
     if suffix:
         require_filling(service)
-    base = _question(fields, service.settings.filling if suffix else service.settings.completing, form)
-    requests = [EngineRequest(_on(base, prompt, suffix), RequestKind.COMPLETION) for prompt in prompts]
+    base = _question(
+        fields, service.settings.filling if suffix else service.settings.completing, form, service.loaded.vocab
+    )
+    answers = read_answers(fields)
+    if len(prompts) * answers > _MOST_ANSWERS:
+        fields.refuse("n", f"asks for more than {_MOST_ANSWERS} answers to all prompts together")
+    questions = [one for prompt in prompts for one in answers_to(_on(base, prompt, suffix), answers)]
+    requests = [EngineRequest(one, RequestKind.COMPLETION) for one in questions]
     stream, tells_usage = fields.flag("stream"), wants_usage(fields)
-    return CompletionsRequest(requests, stream, tells_usage, service.loaded.name, fields.warnings)
+    return CompletionsRequest(requests, stream, tells_usage, service.loaded.name, answers, fields.warnings)
 
 
-def _question(fields: Fields, base: Question, form: Grammar | None) -> Question:
+def _question(fields: Fields, base: Question, form: Grammar | None, vocab: Vocab) -> Question:
     return replace(
         base,
-        sampling=read_sampling(fields, base.sampling),
+        sampling=read_sampling(fields, base.sampling, vocab),
         stops=read_stops(fields),
         max_tokens=read_count(fields, "max_tokens", "n_predict", default=base.max_tokens),
         prediction=read_prediction(fields),

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from app.engine.conversation.session import Reading
 from app.engine.decoding.ending import Finish
 from app.engine.decoding.logprobs import TokenLogprobs
 from app.engine.decoding.request import Question
@@ -47,6 +48,10 @@ class Piece:
     text: str = ""
     places: tuple[TokenLogprobs, ...] = ()
     """Log probabilities of the tokens emitted meanwhile, if requested."""
+    tokens: int = 0
+    """Number of the tokens emitted meanwhile."""
+    reading: Reading | None = None
+    """Progress of the prompt; None: the answer has begun."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,3 +66,5 @@ class Outcome:
     stats: Snapshot
     places: tuple[TokenLogprobs, ...] = ()
     """Log probabilities of all tokens, if requested."""
+    stop: str = ""
+    """The stop string that ended the answer; "": none did."""

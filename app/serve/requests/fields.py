@@ -1,7 +1,7 @@
 """Members of a JSON object, each read with its required type. A refusal names the member and never shows its value."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NoReturn
 
 from app.serve.replies.errors import Refused
@@ -22,11 +22,20 @@ class Fields:
         self._warnings = Warnings() if warnings is None else warnings
         self._prefix = f"{name}." if name else ""
         self._client_names: Mapping[str, str] = {}
+        self._spell: Callable[[str], str] = str
 
     def renamed(self, members: Mapping[str, object], client_names: Mapping[str, str]) -> "Fields":
         """Return other members of the request; `client_names` maps new names to the client's names."""
         fields = type(self)(members, self._prefix.removesuffix("."), self._warnings)
         fields._client_names = client_names
+        return fields
+
+    def converted(
+        self, members: Mapping[str, object], client_names: Mapping[str, str], spell: Callable[[str], str]
+    ) -> "Fields":
+        """Return members made of the request's; `spell` turns a full name of theirs into the client's."""
+        fields = Fields(members, warnings=self._warnings)
+        fields._client_names, fields._spell = {**self._client_names, **client_names}, spell
         return fields
 
     def has(self, name: str) -> bool:
@@ -115,7 +124,9 @@ class Fields:
         """Return a value as an object; refuse any other type."""
         if not isinstance(value, dict):
             self.refuse(name, "must be an object")
-        return Fields(value, self._path(name), self._warnings)
+        fields = Fields(value, self._full(name), self._warnings)
+        fields._spell = self._spell
+        return fields
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -132,6 +143,9 @@ class Fields:
         raise Refused(400, f"'{field}' {why}.", param=field)
 
     def _path(self, name: str) -> str:
+        return self._spell(self._full(name))
+
+    def _full(self, name: str) -> str:
         return self._prefix + self._client_names.get(name, name)
 
     def _as_text(self, value: object, name: str) -> str:

@@ -16,6 +16,8 @@ class Route(StrEnum):
 
     CHAT = "/v1/chat/completions"
     COMPLETIONS = "/v1/completions"
+    MESSAGES = "/v1/messages"
+    RESPONSES = "/v1/responses"
     COMPLETION = "/completion"
     INFILL = "/infill"
     TOKENIZE = "/tokenize"
@@ -34,12 +36,13 @@ class Refusal:
 
 _SAMPLING = (
     "temperature top_k top_p min_p repeat_penalty repeat_last_n frequency_penalty presence_penalty seed samplers "
-    "mirostat dynatemp_range xtc_probability dry_multiplier top_n_sigma typical_p"
+    "mirostat dynatemp_range xtc_probability dry_multiplier dry_base dry_allowed_length "
+    "dry_penalty_last_n dry_sequence_breakers top_n_sigma typical_p logit_bias"
 )
 _ASKING = (
     f"{_SAMPLING} model stop stream max_tokens n_predict n n_probs logprobs modalities response_format json_schema "
 )
-_ASKING += "grammar logit_bias ignore_eos"
+_ASKING += "grammar ignore_eos"
 _OPENAI = (
     f"{_ASKING} stream_options prediction best_of top_logprobs echo functions function_call audio web_search_options "
     "tools tool_choice chat_template_kwargs"
@@ -51,12 +54,22 @@ _THINKING = (
     "reasoning_effort reasoning_format reasoning thinking think enable_thinking thinking_budget "
     "thinking_budget_tokens reasoning_budget thinking_token_budget"
 )
+_MESSAGES = (
+    "model stop stream max_tokens messages system tools tool_choice thinking output_config output_format "
+    "chat_template_kwargs"
+)
+_RESPONSES = (
+    "model stop stream max_tokens input instructions tools tool_choice parallel_tool_calls text include store "
+    "truncation background conversation prompt previous_response_id metadata reasoning chat_template_kwargs"
+)
 READ: Mapping[Route, frozenset[str]] = {
     path: frozenset(names.split())
     for path, names in {
         Route.CHAT: f"{_OPENAI} {_THINKING} messages max_completion_tokens parallel_tool_calls continue_final_message "
         "add_generation_prompt",
         Route.COMPLETIONS: f"{_OPENAI} prompt suffix parse_special",
+        Route.MESSAGES: f"{_SAMPLING} {_MESSAGES}",
+        Route.RESPONSES: f"{_SAMPLING} {_RESPONSES}",
         Route.COMPLETION: f"{_NATIVE} parse_special n_cmpl lora",
         Route.INFILL: f"{_NATIVE} input_prefix input_suffix input_extra cache_prompt n_cmpl lora",
         Route.TOKENIZE: "model content add_special parse_special with_pieces",
@@ -74,6 +87,7 @@ OTHER_NAMES: Mapping[str, str] = {
     "rep_pen_range": "repeat_last_n",
     "penalty_last_n": "repeat_last_n",
     "typical": "typical_p",
+    "dry_range": "dry_penalty_last_n",
     "mirostat_mode": "mirostat",
     "nsigma": "top_n_sigma",
     "temp": "temperature",
@@ -103,10 +117,10 @@ GROUPS = ("options", "sampling_params", "parameters", "extra_body")
 """Objects whose members count as fields of the request."""
 
 _NO_SAMPLER = "this server has no such sampler"
-_BIAS = "this server can't ban or favour single tokens; use a 'grammar' to restrict the answer"
+_BIAS = "use 'logit_bias' to ban or favour single tokens, or a 'grammar' to restrict the answer"
 _END = "the model decides when an answer ends; use a 'grammar' to require a length"
 _ONE = "each prompt gets one answer: send several requests"
-_MESSAGES = "send it in 'messages'"
+_IN_MESSAGES = "send it in 'messages'"
 _TEMPLATE = "the chat template is that of the model's file; /completion takes a prompt that is rendered already"
 _SPECIAL = "answers contain only text, without the names of special tokens"
 _AS_LOADED = "the model can't be changed after it is loaded"
@@ -139,7 +153,7 @@ REFUSED: Mapping[str, Refusal] = {
     **dict.fromkeys(("truncate_prompt_tokens", "truncate"), Refusal(_SHORTEN, (*_EMPTY, -1))),
     **dict.fromkeys(("chat_template", "template", "instruction_template", "prompt_template"), Refusal(_TEMPLATE)),
     **dict.fromkeys(("instruction_template_str", "chat_template_str"), Refusal(_TEMPLATE)),
-    **dict.fromkeys(("system", "system_prompt", "documents", "context"), Refusal(_MESSAGES)),
+    **dict.fromkeys(("system", "system_prompt", "documents", "context"), Refusal(_IN_MESSAGES)),
     "mode": Refusal("chats follow the model's own template", (*_EMPTY, "instruct")),
     "response_prefix": Refusal("to begin the answer, end 'messages' with a message of the assistant"),
     **dict.fromkeys(
@@ -166,13 +180,12 @@ REFUSED: Mapping[str, Refusal] = {
     **dict.fromkeys(("plugins", "web_search"), Refusal("this server does not search the web")),
     "functions": Refusal("this server calls functions that are named in 'tools'"),
     "audio": Refusal("this server does not produce audio"),
-    "logit_bias": Refusal("this server does not bias tokens"),
     "ignore_eos": Refusal("the model decides when an answer ends"),
 }
 """Fields that would change an answer and are not supported."""
 REFUSED_HERE: Mapping[Route, Mapping[str, Refusal]] = {
     Route.CHAT: {
-        "prompt": Refusal(_MESSAGES),
+        "prompt": Refusal(_IN_MESSAGES),
         "suffix": Refusal("/v1/completions takes it"),
         "raw": Refusal("/completion takes a prompt that goes to the model without a template"),
         "add_special_tokens": Refusal("the chat template decides how a chat begins"),
@@ -189,14 +202,26 @@ REFUSED_HERE: Mapping[Route, Mapping[str, Refusal]] = {
         **dict.fromkeys(("suffix", "input_suffix"), Refusal("/infill takes it")),
         "system_prompt": Refusal("put it into 'prompt'"),
     },
+    Route.MESSAGES: {
+        "mcp_servers": Refusal("this server connects to no other one: the client has to call tools"),
+        "container": Refusal("this server runs no code"),
+        "prompt": Refusal(_IN_MESSAGES),
+    },
+    Route.RESPONSES: {"messages": Refusal("send them in 'input'")},
     Route.INFILL: {"return_tokens": Refusal("this server returns only the text of an answer")},
     Route.TOKENIZE: {"messages": Refusal("send a text in 'content'"), "prompt": Refusal("send the text in 'content'")},
     Route.DETOKENIZE: {},
 }
 """Fields that only one path refuses, or refuses with another reason."""
 
+CONVERTED = frozenset({Route.MESSAGES, Route.RESPONSES})
+"""Classes of paths with a protocol of their own: the fields that they read are never refused as those of others."""
+
 _OF_CLIENTS = (
     "user metadata store service_tier priority request_id rid safety_identifier prompt_cache_key session_id trace "
+    "max_tool_calls prompt_cache_options moderation image access_programs background_options personality "
+    "client_metadata cache_control inference_geo diagnostics speed betas anthropic_version anthropic_beta "
+    "user_profile_id workspace_id "
     "prompt_cache_retention cache_salt route provider models transforms usage user_name bot_name name1 name2 ext"
 )
 _OF_MACHINES = (
@@ -206,9 +231,8 @@ _OF_MACHINES = (
     "t_max_prompt_ms bootstrap_host bootstrap_port bootstrap_room use_cache n_ctx max_tokens_second"
 )
 _OF_SAMPLERS = (
-    "mirostat_tau mirostat_eta mirostat_lr dry_base dry_allowed_length dry_penalty_last_n dry_range "
-    "dry_sequence_breakers xtc_threshold dynatemp_exponent dynatemp_low dynatemp_high dynatemp_min dynatemp_max "
-    "min_keep smoothing_curve penalize_newline penalize_nl temperature_last top_k_first"
+    "mirostat_tau mirostat_eta mirostat_lr xtc_threshold dynatemp_exponent dynatemp_low dynatemp_high dynatemp_min "
+    "dynatemp_max min_keep smoothing_curve penalize_newline penalize_nl temperature_last top_k_first"
 )
 """Parameters of samplers that are refused when on, and of the order of other samplers."""
 _OF_REPLIES = (
@@ -223,6 +247,7 @@ NOTED: Mapping[str, str] = {
     "num_ctx": "has no effect: the size of the context is set when the server starts, with -c",
     "max_context_length": "has no effect: the size of the context is set when the server starts, with -c",
     "verbosity": "has no effect: ask for a long or a short answer in 'messages'",
+    "context_management": "has no effect: all messages are read as they come",
     "truncation_length": "has no effect: the size of the context is set when the server starts, with -c",
     "predicted_output": "has no effect: use 'prediction'",
 }

@@ -19,6 +19,7 @@ from app.serve.requests.openai_fields import refuse_native, refuse_probabilities
 from app.serve.requests.prompts import Prompt
 from app.serve.requests.sampling import read_count, read_sampling, read_stops
 from app.serve.service import Loaded, Service
+from models.base import Vocab
 from models.forms.grammar import Grammar
 from models.text.fim import Chunk, Infill
 
@@ -76,7 +77,7 @@ class NativeRequest:
             "has_new_line": "\n" in outcome.text,
             "truncated": outcome.finish is Finish.CONTEXT,
             "stop_type": stop_type(outcome.finish),
-            "stopping_word": self._stopping_word(outcome),
+            "stopping_word": outcome.stop,
             "timings": timings(outcome),
         }
 
@@ -88,11 +89,6 @@ class NativeRequest:
         question = self.request.question
         settings = sampling_settings(question)
         return {"n_ctx": loaded.ready.context_size, **settings, "n_indent": self.request.indent, "stream": self.stream}
-
-    def _stopping_word(self, outcome: Outcome) -> str:
-        """Return the stop text that ended the answer, if only one is possible."""
-        stops = self.request.question.stops
-        return stops[0] if stop_type(outcome.finish) == "word" and len(stops) == 1 else ""
 
 
 def read_infill(fields: Fields, service: Service, client: Hashable, form: Grammar | None) -> NativeRequest:
@@ -108,7 +104,10 @@ def read_infill(fields: Fields, service: Service, client: Hashable, form: Gramma
     infill, keeps = Infill(prefix, suffix, chunks=_chunks(fields), begun=begun), fields.flag("cache_prompt")
     refuse_probabilities(fields, "n_probs")
     wanted = _request(
-        fields, EngineRequest(_question(fields, service.settings.filling, form), RequestKind.INFILL, _indent(fields))
+        fields,
+        EngineRequest(
+            _question(fields, service.settings.filling, form, service.loaded.vocab), RequestKind.INFILL, _indent(fields)
+        ),
     )
     # Last step: a refused request must not be remembered.
     infill = service.prompt_reuse.infill(client, infill, most) if keeps else infill
@@ -120,7 +119,7 @@ def read_completion(
 ) -> list[NativeRequest]:
     """Read the request for prompts and a form that are already read; raises Refused."""
     refuse_several(fields)
-    base = _question(fields, service.settings.completing, form)
+    base = _question(fields, service.settings.completing, form, service.loaded.vocab)
     # 0 means no probabilities there, not the emitted tokens' own.
     base = replace(base, listed=read_listed(fields, "n_probs") or None)
     requests = [EngineRequest(prompt.to(base), RequestKind.COMPLETION, _indent(fields)) for prompt in prompts]
@@ -164,13 +163,13 @@ def sampling_settings(question: Question) -> dict[str, Any]:
     }
 
 
-def _question(fields: Fields, base: Question, form: Grammar | None) -> Question:
+def _question(fields: Fields, base: Question, form: Grammar | None, vocab: Vocab) -> Question:
     refuse_native(fields)
     # Checked but not followed, as in llama.cpp: llama.vim sends it with each request, and would keep an empty answer.
     _seconds(fields, "t_max_prompt_ms")
     return replace(
         base,
-        sampling=read_sampling(fields, base.sampling),
+        sampling=read_sampling(fields, base.sampling, vocab),
         stops=read_stops(fields),
         max_tokens=read_count(fields, "n_predict", "max_completion_tokens", "max_tokens", default=base.max_tokens),
         seconds=_seconds(fields, "t_max_predict_ms"),

@@ -1,23 +1,42 @@
 """Features of the protocols that localspec does not support: refused with a reason, never ignored."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import NoReturn
 
+from app.engine.decoding.request import Question
 from app.serve.replies.errors import Refused
 from app.serve.requests.fields import Fields
 
+MOST_ANSWERS = 8
+"""Maximum answers to one prompt."""
+_SEEDS = 1 << 64
 _TEXTS = ("text", "input_text", "output_text", "refusal")
 """Types of message parts that are text."""
 
 
 def refuse_unsupported(fields: Fields) -> None:
     """Refuse unsupported fields that would otherwise be ignored."""
-    _refuse_more_than_one(fields, "n", "best_of")
+    if fields.whole("best_of", 0, 1 << 16) not in (None, 1, read_answers(fields)):
+        refuse("best_of", "all answers are returned: use 'n'")
     refuse_probabilities(fields, "n_probs")
     _refuse_calls(fields, "function_call", "this server calls functions that are named in 'tools'")
     if fields.has("web_search_options"):
         # Even an empty object requests a search.
         refuse("web_search_options", "this server does not search the web")
     _refuse_modalities(fields)
+
+
+def read_answers(fields: Fields) -> int:
+    """Read how many answers one prompt gets; raises Refused."""
+    count = fields.whole("n", 1, MOST_ANSWERS)
+    return 1 if count is None else count
+
+
+def answers_to(question: Question, count: int) -> Sequence[Question]:
+    """Return a question for each of several answers; the first has the given seed, and each other one the next seed."""
+    sampling, seeds = question.sampling, range(question.sampling.seed, question.sampling.seed + count)
+    return [replace(question, sampling=replace(sampling, seed=seed % _SEEDS)) for seed in seeds]
 
 
 def refuse_for_chats(fields: Fields) -> None:
@@ -88,7 +107,7 @@ def _refuse_modalities(fields: Fields) -> None:
 def _refuse_more_than_one(fields: Fields, *names: str) -> None:
     for name in names:
         if fields.whole(name, 0, 1 << 16) not in (None, 1):
-            refuse(name, "each prompt gets one answer")
+            refuse(name, "on this path each prompt gets one answer")
 
 
 def _refuse_calls(fields: Fields, name: str, why: str) -> None:

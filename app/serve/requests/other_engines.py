@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 
 from app.serve.requests.fields import Fields
 from app.serve.requests.known_fields import (
+    CONVERTED,
     FORMS,
     GROUPS,
     IGNORED,
@@ -49,10 +50,13 @@ class _Reading:
         self._later: list[tuple[str, object, str]] = []
         """Members that yield to those with the name used here, in any order."""
         self._refused = {**REFUSED, **REFUSED_HERE[route]}
+        if route in CONVERTED:
+            for name in READ[route]:
+                self._refused.pop(name, None)
 
     def take(self, name: str, value: object, full_name: str) -> None:
         """Take a member; `full_name` is its full path. Raises Refused."""
-        if name in REFUSED_HERE[self._route] or (name in REFUSED and name not in FORMS):
+        if name in self._refused and (name in REFUSED_HERE[self._route] or name not in FORMS):
             self._check(name, value, full_name)
         elif name in READ[self._route] and name == full_name:
             self._take_own(name, value)

@@ -25,7 +25,11 @@ _AUTO = ("auto", "default")
 _LEAST = "minimal"
 _BEYOND = ("minimal", "xhigh", "max")
 """Values beyond every effort of a chat template."""
-_KINDS = {"enabled": Effort.ON, "disabled": Effort.OFF, "auto": Effort.AUTO, "adaptive": Effort.AUTO}
+_KINDS = {
+    "enabled": Effort.ON,
+    "disabled": Effort.OFF,
+    **dict.fromkeys(("auto", "adaptive", "between_tools"), Effort.AUTO),
+}
 """Values of `type` in the object `thinking`."""
 _FORMATS = {"none": False, "auto": True, "deepseek": True}
 _BUDGETS = ("thinking_budget", "thinking_budget_tokens", "reasoning_budget", "thinking_token_budget")

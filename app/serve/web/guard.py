@@ -39,7 +39,8 @@ class Guard:
             self._check(Headers(scope=scope), scope["path"], scope["method"])
         except Refused as refused:
             self._metrics.refused(refused.status)
-            await refused.response(_challenge(refused, Headers(scope=scope).get("origin")))(scope, receive, send)
+            challenge = _challenge(refused, Headers(scope=scope).get("origin"))
+            await refused.response(challenge, scope["path"])(scope, receive, send)
             return
         try:
             await self._app(scope, receive, send)

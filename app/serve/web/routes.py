@@ -10,10 +10,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from app.serve.messages.door import MessagesDoor
 from app.serve.replies.errors import MISTAKE, Gone, Refused, refusal
 from app.serve.replies.pages import Pages
 from app.serve.requests.asking import Asking
+from app.serve.responses.door import ResponsesDoor
 from app.serve.service import Service
+from app.serve.swapping.lease import Leased
 from app.serve.web.guard import Guard
 from models.errors import LocalspecError
 
@@ -44,12 +47,16 @@ def _for_pages(app: ASGIApp, origins: Sequence[str]) -> ASGIApp:
     # Outermost: Starlette's own middleware would sit inside the error handler, whose replies pages could not read. Any
     # header is allowed: OpenAI's client sends a dozen, and a page elsewhere asks for access to this network.
     return CORSMiddleware(
-        app, allow_origins=origins, allow_methods=["GET", "POST"], allow_headers=["*"], allow_private_network=True
+        app,
+        allow_origins=origins,
+        allow_methods=["GET", "POST", "DELETE"],
+        allow_headers=["*"],
+        allow_private_network=True,
     )
 
 
 def _routes(service: Service) -> list[Route]:
-    pages, asking = Pages(service), Asking(service)
+    pages, asking, messages, responses = Pages(service), Asking(service), MessagesDoor(service), ResponsesDoor(service)
     get = {
         ("/health", "/v1/health"): pages.health,
         # A slash at the end would otherwise name a model with an empty name.
@@ -57,18 +64,24 @@ def _routes(service: Service) -> list[Route]:
         ("/v1/models/{name:path}", "/models/{name:path}"): pages.model,
         ("/props", "/v1/props"): pages.props,
         ("/metrics",): pages.metrics,
+        ("/v1/responses/{name}",): responses.find,
     }
     post = {
         ("/v1/chat/completions", "/chat/completions"): asking.chat,
         ("/v1/completions",): asking.completions,
         ("/completion", "/completions"): asking.completion,
         ("/infill",): asking.infill,
+        ("/v1/responses",): responses.create,
+        ("/v1/responses/input_tokens",): responses.count,
+        ("/v1/messages",): messages.create,
+        ("/v1/messages/count_tokens",): messages.count,
         ("/tokenize",): pages.tokenize,
         ("/detokenize",): pages.detokenize,
     }
+    delete = {("/v1/responses/{name}",): responses.drop}
     return [
-        Route(path, handler, methods=[method])
-        for method, handlers in (("GET", get), ("POST", post))
+        Route(path, Leased(handler, service) if method == "POST" else handler, methods=[method])
+        for method, handlers in (("GET", get), ("POST", post), ("DELETE", delete))
         for paths, handler in handlers.items()
         for path in paths
     ]
@@ -80,31 +93,31 @@ class _Handlers:
     def __init__(self, service: Service) -> None:
         self._service = service
 
-    async def refused(self, _: Request, error: Exception) -> Response:
+    async def refused(self, request: Request, error: Exception) -> Response:
         """Report why a request is refused."""
         assert isinstance(error, Refused)
-        return self._tell(error)
+        return self._tell(request, error)
 
-    async def failed(self, _: Request, error: Exception) -> Response:
+    async def failed(self, request: Request, error: Exception) -> Response:
         """Report a failure of the engine, or of reading a request."""
         assert isinstance(error, LocalspecError)
-        return self._tell(refusal(error, 0))
+        return self._tell(request, refusal(error, 0))
 
-    async def no_path(self, _: Request, error: Exception) -> Response:
+    async def no_path(self, request: Request, error: Exception) -> Response:
         """Report an unknown path or a wrong method."""
         assert isinstance(error, HTTPException)
         words = {404: "Unknown path: see localspec serve --help.", 405: "This path does not accept this method."}
         message = words.get(error.status_code, "The request is not valid HTTP.")
-        return self._tell(Refused(error.status_code, message), error.headers)
+        return self._tell(request, Refused(error.status_code, message), error.headers)
 
-    async def mistake(self, _: Request, __: Exception) -> Response:
+    async def mistake(self, request: Request, _: Exception) -> Response:
         """Report an internal error without its message, which may quote other clients."""
-        return self._tell(Refused(500, MISTAKE))
+        return self._tell(request, Refused(500, MISTAKE))
 
     async def gone(self, _: Request, __: Exception) -> Response:
         """Return an empty reply to a disconnected client."""
         return Response(status_code=_CLIENT_LEFT)
 
-    def _tell(self, refused: Refused, headers: Mapping[str, str] | None = None) -> Response:
+    def _tell(self, request: Request, refused: Refused, headers: Mapping[str, str] | None = None) -> Response:
         self._service.metrics.refused(refused.status)
-        return refused.response(headers)
+        return refused.response(headers, request.url.path)

@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import socket
+import time
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from types import FrameType
@@ -33,6 +34,8 @@ _HINTS = {
 }
 _EVERYWHERE = (socket.AF_INET6, "::")
 _KEEP_ALIVE = 10
+_LOOK = 15.0
+"""Seconds between two looks at how long the model was not used, at most."""
 _LAST = 5
 """Seconds that answers get to end after the stop signal."""
 
@@ -103,8 +106,19 @@ async def _load(service: Service, terminal: Terminal, listener: socket.socket) -
         # Editor plug-ins hide failed requests: without this warning the missing completions have no visible reason.
         problem = no_fim(service.loaded.name)
         terminal.warn(f"{problem.title} {problem.hint}")
+    idle = service.settings.idle
     url, name = _url(service.settings.door.host, listener), service.loaded.name
     terminal.tell(f"listening on {url}: {name}, drafter {ready.drafter}, Ctrl-C stops")
+    if idle is not None:
+        await _unload_when_idle(service, idle)
+
+
+async def _unload_when_idle(service: Service, seconds: float) -> None:
+    """Free the model whenever no request has used it for so long; ends with the server."""
+    while True:
+        await asyncio.sleep(min(_LOOK, seconds / 4))
+        if service.gate.is_idle and time.monotonic() - service.gate.used >= seconds:
+            await service.unload()
 
 
 def _url(host: str, listener: socket.socket) -> str:

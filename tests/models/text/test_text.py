@@ -210,15 +210,15 @@ class FirstListed(AnswerText):
     """Cuts at the stop that is listed first, not at the one that begins first."""
 
     def feed(self, token: int) -> bool:
-        if self._stopped:
+        if self.stopped_by is not None:
             return True
         self._held += self._decoder.decode(self._vocab.piece(token))
         found = [place for stop in self._stops if (place := self._held.find(stop)) >= 0]
         keep = found[0] if found else len(self._held) - self._possible_stop()
         self._ready += self._held[:keep]
         self._held = "" if found else self._held[keep:]
-        self._stopped = bool(found)
-        return self._stopped
+        self.stopped_by = "" if found else None
+        return bool(found)
 
 
 class ByToken(AnswerText):

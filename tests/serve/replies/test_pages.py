@@ -15,6 +15,7 @@ from serving import Served, served
 from tiny_gguf import write_llama
 
 from app.engine.conversation.messages import Said
+from app.engine.conversation.session import Reading
 from app.engine.decoding.round import Round
 from app.engine.runtime.async_engine import AnswerMessage
 from app.serve.replies.answer import AnswerCollector
@@ -202,7 +203,7 @@ def test_whoever_leaves_is_counted_unless_the_cache_alone_was_warmed_and_tokens_
         async def leave() -> None:
             asked = EngineRequest(replace(question, max_tokens=most), RequestKind.CHAT)
             async with aclosing(one.service.speak(asked)) as speech:
-                assert await anext(speech) == Piece(), "it reads"
+                assert await anext(speech) == Piece(reading=Reading(6, 7)), "it reads"
 
         assert one.client.portal is not None
         one.client.portal.call(one.service.whole, EngineRequest(replace(question, max_tokens=2), RequestKind.CHAT))

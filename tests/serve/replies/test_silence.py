@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -17,13 +18,15 @@ from serving import serve_here
 from app.engine.conversation.messages import Message
 from app.engine.runtime.worker import Worker
 from app.serve import settings
-from app.serve.replies.stream import COMMENT, EventStream
+from app.serve.replies.stream import WAITING, EventStream
+from models.toy import ToyModel
 
-CHAT, PATHS = "/v1/chat/completions", ("/v1/chat/completions", "/v1/completions", "/completion", "/infill")
+CHAT, MESSAGES, RESPONSES = "/v1/chat/completions", "/v1/messages", "/v1/responses"
+PATHS = (CHAT, MESSAGES, RESPONSES, "/v1/completions", "/completion", "/infill")
 SHORT: dict[str, Any] = {"max_tokens": 4, "temperature": 0, "stream": True}
 CHATTING = {**SHORT, "messages": [{"role": "user", "content": "the cat"}]}
 INFILL = {**SHORT, "input_prefix": "a", "input_suffix": "b"}
-BODIES = {CHAT: CHATTING, "/infill": INFILL}
+BODIES = {CHAT: CHATTING, MESSAGES: CHATTING, RESPONSES: {**SHORT, "input": "the cat"}, "/infill": INFILL}
 NOW = threading.Event()
 
 
@@ -52,7 +55,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def comments(lines: Iterator[str], least: int) -> None:
     """Read a stream until so many comments came, and nothing else."""
     for _ in range(least):
-        assert next(lines) == COMMENT.decode().strip()
+        assert next(lines) == WAITING.decode().strip()
         assert next(lines) == ""
 
 
@@ -73,10 +76,53 @@ def test_headers_and_comments_come_before_the_engine_begins_on_every_path(tmp_pa
                 comments(lines, 3)
                 NOW.set()
                 events = [line for line in lines if line and not line.startswith(":")]
-            assert all(line.startswith("data: ") for line in events)
+            assert all(line.startswith(("data: ", "event: ")) for line in events)
             assert len(events) > 1
 
     serve_here(tmp_path, "toy-fim", asks=ask)
+
+
+@pytest.fixture
+def slow_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a pass over much of a prompt take a while."""
+    decode = ToyModel.decode
+
+    def slowly(self: ToyModel, tokens: Any, rows: int, parents: Any = ()) -> Any:
+        if rows == 0:
+            time.sleep(0.15)
+        return decode(self, tokens, rows, parents)
+
+    monkeypatch.setattr(ToyModel, "decode", slowly)
+
+
+@pytest.mark.usefixtures("slow_reader")
+@pytest.mark.parametrize("path", [CHAT, MESSAGES, RESPONSES])
+def test_comments_have_the_progress_of_the_prompt(tmp_path: Path, path: str) -> None:
+    def ask(url: str) -> list[str]:
+        NOW.set()
+        long: Any = "a" * 400 if path == RESPONSES else [{"role": "user", "content": "a" * 400}]
+        with stream(url, path, **{"input" if path == RESPONSES else "messages": long}) as lines:
+            return [line for line in lines if line.startswith(": reading")]
+
+    told = serve_here(tmp_path, "toy", asks=ask)
+    places = [list(map(int, re.findall(r"\d+", line))) for line in told]
+    assert len({done for done, _ in places}) > 3
+    assert places == sorted(places)
+    assert all(done <= total == 400 for done, total in places)
+
+
+@pytest.mark.usefixtures("slow_reader")
+def test_a_client_that_leaves_while_its_prompt_is_read_stops_the_reading(tmp_path: Path) -> None:
+    def ask(url: str) -> float:
+        NOW.set()
+        with stream(url, CHAT, messages=[{"role": "user", "content": "a" * 9000}]) as lines:
+            assert next(line for line in lines if line.startswith(": reading"))
+        begun = time.monotonic()
+        reply = httpx2.post(url + CHAT, json={**CHATTING, "stream": False}, timeout=30)
+        assert reply.status_code == 200
+        return time.monotonic() - begun
+
+    assert serve_here(tmp_path, "toy", "-c", "16384", "-np", "1", asks=ask) < 9000 / 64 * 0.15 / 3
 
 
 def test_openais_client_leaves_comments_out(tmp_path: Path) -> None:
@@ -121,7 +167,7 @@ def test_a_mistake_after_the_headers_ends_in_an_event(tmp_path: Path, monkeypatc
     def wrong(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("app.serve.requests.chat.finish_reason", wrong)
+    monkeypatch.setattr("app.serve.replies.answer_reader.finish_reason", wrong)
 
     def ask(url: str) -> Any:
         with stream(url, CHAT) as lines:
@@ -172,7 +218,7 @@ def test_a_silence_between_two_events_is_filled_and_its_end_cancels_the_events()
                 closed.set()
 
         async def receive() -> Any:
-            while sent.count(COMMENT) < 3:
+            while sent.count(WAITING) < 3:
                 await asyncio.sleep(0.01)
             return {"type": "http.disconnect"}
 
@@ -183,7 +229,7 @@ def test_a_silence_between_two_events_is_filled_and_its_end_cancels_the_events()
         assert closed.is_set()
         return sent
 
-    assert asyncio.run(run())[1:5] == [b"one", COMMENT, COMMENT, COMMENT]
+    assert asyncio.run(run())[1:5] == [b"one", WAITING, WAITING, WAITING]
 
 
 def test_the_silence_of_a_server_is_a_few_seconds() -> None:

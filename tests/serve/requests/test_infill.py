@@ -218,8 +218,8 @@ def test_an_answer_that_a_full_context_ends_is_truncated(
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("mirostat", 2), ("typical_p", 0.5), ("dry_multiplier", 0.8), ("xtc_probability", 0.5), ("top_n_sigma", 1.0),
-        ("dynatemp_range", 0.5), ("ignore_eos", True), ("logit_bias", [[5, False]]), ("samplers", 5),
+        ("mirostat", 2), ("typical_p", 0.5), ("dry_multiplier", "much"), ("xtc_probability", 0.5), ("top_n_sigma", 1.0),
+        ("dynatemp_range", 0.5), ("ignore_eos", True), ("logit_bias", [[5, True]]), ("samplers", 5),
         ("grammar", "root ::= x"), ("json_schema", {"type": "objct"}), ("logprobs", 5), ("return_tokens", True),
         ("n", 3),
     ],

@@ -11,6 +11,7 @@ from app.serve.replies.errors import Refused
 from app.serve.requests.answer_form import read_form
 from app.serve.requests.fields import Fields
 from app.serve.requests.known_fields import (
+    CONVERTED,
     FORMS,
     GROUPS,
     IGNORED,
@@ -25,11 +26,14 @@ from app.serve.requests.other_engines import understood
 from app.serve.requests.sampling import read_sampling
 from models.forms.grammar import Grammar
 from models.sampling.sampler import SamplingParams
+from models.toy import ToyVocab
 
 ASKING = (Route.CHAT, Route.COMPLETIONS, Route.COMPLETION, Route.INFILL)
 NEEDED: dict[Route, dict[str, Any]] = {
     Route.CHAT: {"messages": [{"role": "user", "content": "the cat"}]},
     Route.COMPLETIONS: {"prompt": "the cat"},
+    Route.MESSAGES: {"messages": [{"role": "user", "content": "the cat"}]},
+    Route.RESPONSES: {"input": "the cat"},
     Route.COMPLETION: {"prompt": "the cat"},
     Route.INFILL: {"input_prefix": "the cat", "input_suffix": "mat"},
     Route.TOKENIZE: {"content": "the cat"},
@@ -56,7 +60,8 @@ def text(route: Route, reply: Any) -> str:
 
 
 def refused_on(route: Route) -> dict[str, Any]:
-    return {**REFUSED, **REFUSED_HERE[route]}
+    own = READ[route] if route in CONVERTED else ()
+    return {name: why for name, why in {**REFUSED, **REFUSED_HERE[route]}.items() if name not in own}
 
 
 def read(route: Route = Route.CHAT, **members: Any) -> Fields:
@@ -66,7 +71,7 @@ def read(route: Route = Route.CHAT, **members: Any) -> Fields:
 def read_shape(members: dict[str, Any]) -> Grammar | None:
     """Read how tokens are chosen, and the form of the answer; return the form."""
     fields = read(**members)
-    read_sampling(fields, SamplingParams())
+    read_sampling(fields, SamplingParams(), ToyVocab())
     return read_form(fields)
 
 
@@ -155,7 +160,8 @@ def test_what_clients_of_other_engines_send_is_known(name: str) -> None:
 @pytest.mark.parametrize("name", [*OTHER_NAMES])
 def test_another_name_does_what_the_name_here_does(server: Served, name: str) -> None:
     values = {
-        "repeat_penalty": 1.7, "repeat_last_n": 9, "typical_p": 1, "mirostat": 0, "top_n_sigma": -1, "temperature": 1.3,
+        "repeat_penalty": 1.7, "repeat_last_n": 9, "dry_penalty_last_n": 9,
+        "typical_p": 1, "mirostat": 0, "top_n_sigma": -1, "temperature": 1.3,
         "seed": 5, "max_tokens": 3, "stop": ["e"], "json_schema": {"type": "boolean"}, "grammar": 'root ::= "cab"',
         "chat_template_kwargs": {"enable_thinking": False}, "continue_final_message": False,
     }  # fmt: skip

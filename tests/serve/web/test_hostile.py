@@ -54,25 +54,63 @@ FORMATS = st.one_of(
     ),
 )
 EMPTY: st.SearchStrategy[Any] = st.sampled_from([None, [], {}, False])
+BIASES = st.one_of(
+    EMPTY,
+    st.dictionaries(st.one_of(st.integers(0, 30).map(str), TEXTS), st.floats(-100, 100), max_size=3),
+    st.lists(st.tuples(st.integers(0, 30), st.one_of(st.just(False), st.floats(-100, 100))), max_size=40),
+)
 SAMPLING: dict[str, st.SearchStrategy[Any]] = {
     "temperature": SHARES, "top_k": COUNTS, "top_p": SHARES, "min_p": SHARES, "repeat_penalty": st.floats(0.5, 2),
     "repeat_last_n": COUNTS, "frequency_penalty": SHARES, "presence_penalty": SHARES, "seed": st.integers(-1, 9),
     "samplers": st.lists(st.sampled_from(["top_k", "top_p", "min_p", "temperature", "infill"])), "mirostat": st.just(0),
-    "dynatemp_range": st.just(0), "xtc_probability": st.just(0), "dry_multiplier": st.just(0),
-    "top_n_sigma": st.just(-1), "typical_p": st.just(1),
+    "dynatemp_range": st.just(0), "xtc_probability": st.just(0), "dry_multiplier": st.sampled_from([0, 0.8]),
+    "dry_base": st.floats(0, 4), "dry_allowed_length": COUNTS, "dry_penalty_last_n": COUNTS,
+    "dry_sequence_breakers": st.one_of(TEXT_LISTS, TEXTS),
+    "top_n_sigma": st.just(-1), "typical_p": st.just(1), "logit_bias": BIASES,
 }  # fmt: skip
 SHARED: dict[str, st.SearchStrategy[Any]] = {
     **SAMPLING, "stop": TEXT_LISTS, "stream": FLAGS, "n_predict": COUNTS, "max_tokens": COUNTS, "grammar": GRAMMARS,
-    "json_schema": SCHEMAS, "logit_bias": EMPTY, "response_format": FORMATS,
+    "json_schema": SCHEMAS, "response_format": FORMATS,
     "modalities": st.just(["text"]), "n_probs": st.just(0), "ignore_eos": EMPTY,
 }  # fmt: skip
 OPENAI: dict[str, st.SearchStrategy[Any]] = {
-    **SHARED, "model": TEXTS, "stream_options": st.fixed_dictionaries({"include_usage": FLAGS}), "n": st.just(1),
+    **SHARED, "model": TEXTS, "stream_options": st.fixed_dictionaries({"include_usage": FLAGS}), "n": st.integers(1, 3),
     "best_of": st.just(1), "prediction": st.fixed_dictionaries({"type": st.just("content"), "content": TEXTS}),
     "top_logprobs": st.just(0), "echo": EMPTY, "tools": EMPTY, "functions": EMPTY, "audio": EMPTY,
     "tool_choice": st.just("none"), "function_call": st.just("auto"), "web_search_options": st.none(),
     "chat_template_kwargs": EMPTY,
 }  # fmt: skip
+CONVERTED: dict[str, st.SearchStrategy[Any]] = {
+    **SAMPLING, "model": TEXTS, "stop": TEXT_LISTS, "stream": FLAGS, "max_tokens": COUNTS,
+    "chat_template_kwargs": EMPTY,
+}  # fmt: skip
+TEXT_BLOCK = st.fixed_dictionaries({"type": st.just("text"), "text": TEXTS})
+BLOCKS = st.lists(
+    st.one_of(
+        TEXT_BLOCK,
+        st.fixed_dictionaries({"type": st.just("thinking"), "thinking": TEXTS, "signature": TEXTS}),
+        st.fixed_dictionaries({"type": st.just("tool_use"), "id": TEXTS, "name": TEXTS, "input": ANYTHING}),
+        st.fixed_dictionaries(
+            {"type": st.just("tool_result"), "tool_use_id": TEXTS, "content": st.one_of(TEXTS, st.lists(TEXT_BLOCK))}
+        ),
+        ANYTHING,
+    ),
+    max_size=3,
+)
+BLOCK_TURN = st.fixed_dictionaries(
+    {"role": st.sampled_from(["user", "assistant", "system"]), "content": st.one_of(TEXTS, BLOCKS)}
+)
+ITEM = st.one_of(
+    st.fixed_dictionaries(
+        {"role": st.sampled_from(["user", "assistant", "system", "developer"]), "content": st.one_of(TEXTS, ANYTHING)}
+    ),
+    st.fixed_dictionaries(
+        {"type": st.just("reasoning"), "summary": EMPTY}, optional={"encrypted_content": TEXTS, "content": EMPTY}
+    ),
+    st.fixed_dictionaries({"type": st.just("function_call"), "call_id": TEXTS, "name": TEXTS, "arguments": TEXTS}),
+    st.fixed_dictionaries({"type": st.just("function_call_output"), "call_id": TEXTS, "output": TEXTS}),
+    ANYTHING,
+)
 NATIVE: dict[str, st.SearchStrategy[Any]] = {
     **SHARED, "n_indent": COUNTS, "response_fields": TEXT_LISTS, "t_max_predict_ms": COUNTS, "t_max_prompt_ms": COUNTS,
     "logprobs": st.just(0), "return_tokens": EMPTY, "n": st.just(1), "max_completion_tokens": COUNTS,
@@ -96,6 +134,34 @@ FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "add_generation_prompt": st.none(),
         **OPENAI,
     },
+    "/v1/messages": {
+        "messages": st.lists(BLOCK_TURN, max_size=3),
+        "system": st.one_of(TEXTS, st.lists(TEXT_BLOCK, max_size=2)),
+        "tools": EMPTY,
+        "tool_choice": st.fixed_dictionaries({"type": st.sampled_from(["none", "auto"])}),
+        "thinking": st.fixed_dictionaries({"type": st.sampled_from(["enabled", "disabled", "adaptive"])}),
+        "output_config": st.fixed_dictionaries({}, optional={"effort": st.just("low"), "format": FORMATS}),
+        "output_format": FORMATS,
+        **CONVERTED,
+    },
+    "/v1/responses": {
+        "input": st.one_of(TEXTS, st.lists(ITEM, max_size=4)),
+        "instructions": TEXTS,
+        "tools": EMPTY,
+        "tool_choice": st.sampled_from(["none", "auto"]),
+        "parallel_tool_calls": FLAGS,
+        "text": st.fixed_dictionaries({}, optional={"format": FORMATS, "verbosity": TEXTS}),
+        "include": TEXT_LISTS,
+        "store": FLAGS,
+        "truncation": st.sampled_from(["auto", "disabled"]),
+        "previous_response_id": st.none(),
+        "metadata": st.dictionaries(TEXTS, TEXTS, max_size=2),
+        "reasoning": st.fixed_dictionaries({}, optional={"effort": st.just("low"), "summary": st.just("auto")}),
+        "background": EMPTY,
+        "conversation": st.none(),
+        "prompt": st.none(),
+        **CONVERTED,
+    },
     "/v1/completions": {
         "parse_special": FLAGS,
         "prompt": PROMPTS,
@@ -118,6 +184,8 @@ FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
 """Every field that a request may have, and what about belongs into it."""
 NEEDED: dict[str, dict[str, Any]] = {
     "/v1/chat/completions": {"messages": [{"role": "user", "content": "a"}]},
+    "/v1/messages": {"messages": [{"role": "user", "content": "a"}]},
+    "/v1/responses": {"input": "a"},
     "/v1/completions": {"prompt": "a"},
     "/infill": {"input_prefix": "a", "input_suffix": "b"},
     "/completion": {"prompt": "a"},
