@@ -16,6 +16,7 @@ from app.shell.safe_text import one_line
 from app.ui.drawing.origin_styles import Palette, origin_style
 from app.ui.panel.bars import bucket_of, buckets, fit, percent, probability, shown, sparkline
 from app.ui.panel.status import status_text
+from app.wording.short_names import short_drafter
 from models.system.counted import counted
 
 _NOTHING = "This answer has no rounds."
@@ -79,7 +80,7 @@ class ReplayPage:
     def _head(self, index: int, width: int, look: Look) -> Content:
         one = self.rounds[index]
         proposed = f"{one.drafted:,} drafted, {one.kept:,} accepted" if one.drafted else "nothing drafted"
-        source = [shown(one_line(one.source), ascii_only=look.ascii_only)] if one.drafted else []
+        source = [shown(one_line(short_drafter(one.source)), ascii_only=look.ascii_only)] if one.drafted else []
         parts = [f"Round {index + 1:,} of {len(self.rounds):,}", proposed, *source]
         return Content.styled(status_text(parts, width, ascii_only=look.ascii_only), "bold")
 

@@ -6,21 +6,21 @@ import pytest
 from ui_chat import chatting, drive
 
 from app.ui.chat.help import HelpScreen
+from app.ui.dialogs.sheet import SheetScreen
 from app.ui.transcript.look import look_of
 
 pytestmark = pytest.mark.usefixtures("folders")
 
 
 COMMANDS = [
-    ("/stats", "No answer yet."),
+    ("/explain", "No round"),
+    ("/stats", "There is no answer yet"),
     ("/set", "repeat-last-n"),
     ("/set temp 0.25", "temp is 0.25."),
     ("/set temp warm", "temp can't be 'warm'."),
     ("/nothing", "Unknown command /nothing."),
     ("/copy", "There is no answer yet."),
     ("/system", "No system prompt."),
-    ("/explain", "No round"),
-    ("/spec", "Drafter lookup"),
     ("/title", "The conversation is empty."),
     ("/strict", "Strict is off"),
     ("/strict maybe", "/strict can't take 'maybe'."),
@@ -44,6 +44,27 @@ def test_commands_answer_on_the_screen_and_the_chat_goes_on() -> None:
                 await chat.until(lambda: shown in chat.notes[before:])  # noqa: B023
                 await chat.ready()
             assert await chat.ask("abc")
+
+    drive(steps())
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [("/spec", "Drafter copy, adaptive draft length."), ("/explain", "Round 1"), ("/stats", "by position")],
+)
+@pytest.mark.parametrize("size", [(60, 20), (140, 40)])
+def test_tables_open_in_a_sheet_that_escape_closes(command: str, words: str, size: tuple[int, int]) -> None:
+    async def steps() -> None:
+        async with chatting(size=size) as chat:
+            await chat.ready()
+            await chat.ask("one two one two one two one")
+            before = chat.notes
+            await chat.type(command)
+            await chat.until(lambda: isinstance(chat.app.screen, SheetScreen))
+            await chat.until(lambda: words.split()[0] in chat.shown)
+            assert chat.notes == before, "nothing of it is in the conversation"
+            await chat.pilot.press("escape")
+            assert chat.app.screen is chat.screen
 
     drive(steps())
 

@@ -84,7 +84,7 @@ def on_screen(
 
 def test_a_round_with_all_there_is_to_say_of_it() -> None:
     assert lines_of(AnswerRounds((BEFORE, ROUND)), 1, height=19) == [
-        "Round 2 of 2 · 4 drafted, 2 accepted · model:tiny",
+        "Round 2 of 2 · 4 drafted, 2 accepted · tiny",
         "Once",
         "up+ the+ cat! slept",
         "",
@@ -108,7 +108,7 @@ def test_a_round_with_all_there_is_to_say_of_it() -> None:
 
 def test_where_there_is_little_room_there_is_one_line_for_all_draft_tokens() -> None:
     assert lines_of(AnswerRounds((BEFORE, ROUND)), 1, width=58, height=5) == [
-        "Round 2 of 2 · 4 drafted, 2 accepted · model:tiny",
+        "Round 2 of 2 · 4 drafted, 2 accepted · tiny",
         "up+ the+ cat! slept",
         '+" the" +" cat" x" sat" -"\\n\\n" !" slept"',
         'The target gave " sat" 0.021 and " slept" 0.430, before',
@@ -138,7 +138,7 @@ def test_an_answer_that_ends_within_its_draft_says_so() -> None:
     cut = replace(ROUND, pieces=(b" the",), origins=(Origin.MODEL,), accepted=4, disagreement=None)
     text = lines_of(AnswerRounds((cut,)), 0)
     assert '  2 - " cat"              unused: the answer had ended' in text
-    assert "Round 1 of 1 · 4 drafted, 1 accepted · model:tiny" in text
+    assert "Round 1 of 1 · 4 drafted, 1 accepted · tiny" in text
     assert not any("replacement" in line or "bonus" in line for line in text)
     rejected = replace(cut, accepted=2, disagreement=ROUND.disagreement)
     assert any('" sat" 0.021 and its own token 0.430' in line for line in lines_of(AnswerRounds((rejected,)), 0))
@@ -217,8 +217,8 @@ def test_tokens_are_marked_by_sign_and_by_text_style_and_not_by_colour_alone() -
         line = ReplayPage(AnswerRounds((ROUND,))).lines(0, 60, 4, Look(colours))[1]
         looks = {text.strip(): style for text, style in line.render(end="")}
         assert line.plain == "+ the+ cat! slept"
-        assert looks["the"].bold
-        assert looks["slept"].reverse
+        assert looks["the"].underline
+        assert looks["slept"].bold
         assert (looks["slept"].foreground is None) == (colours is Palette.NONE)
 
 
