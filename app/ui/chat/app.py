@@ -18,9 +18,11 @@ from app.shell.paths import log_file
 from app.shell.safe_text import shown
 from app.shell.terminal import Terminal
 from app.ui.chat.chat_screen import ChatScreen
+from app.ui.chat.key_pages import bound_keys
 from app.ui.chat.link import EngineLink, Link, Post
 from app.ui.chat.mailbox import Mailbox
 from app.ui.chat.messages import MailCame
+from app.ui.chat.palette import find_models, palette_offers
 from app.ui.dialogs.sheet import SheetScreen
 from app.ui.drawing.turns import keep_turns_short
 from app.ui.prompt.typed_text import meet_typing
@@ -93,11 +95,20 @@ class ChatApp(App[int]):
         """Leave in order, also by Textual's own keys."""
         self.exit(0)
 
+    def action_command_palette(self) -> None:
+        """Open the palette, also by Textual's own key."""
+        if self.chat is not None:
+            find_models(self.chat)
+        super().action_command_palette()
+
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Yield the actions of the keys for the command palette."""
+        """Yield what the palette offers: actions of keys, slash commands, settings, themes and models."""
         if isinstance(screen, ChatScreen):
-            for key in KEYS.values():
-                yield SystemCommand(key.help, "", partial(screen.action_does, key.action))
+            bound = bound_keys(screen, KEYS)
+            for name, key in KEYS.items():
+                keys = ", ".join(bound.get(name, ()))
+                yield SystemCommand(key.help, f"key: {keys}", partial(screen.action_does, key.action))
+            yield from (SystemCommand(*offer) for offer in palette_offers(screen))
 
     async def on_event(self, event: Event) -> None:
         """Pass typed characters to the prompt in their order, wherever the focus is."""

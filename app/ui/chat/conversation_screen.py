@@ -1,6 +1,6 @@
 """Base class of the chat screen: the state of a conversation and its display, used by keys, commands and handlers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rich.text import Text
@@ -74,6 +74,8 @@ class ConversationScreen(SparingScreen):
         """Whether the last load included the target, and not the drafter alone."""
         self.unsent = ""
         """Text of the prompt when an earlier message took its place to be edited."""
+        self.models: Sequence[str] = ()
+        """Names of the models on this machine, as the palette offers them."""
         self.leaving = False
         """Whether Ctrl-C was pressed once with no answer to stop; a second press leaves."""
         self.panel_shown = False

@@ -1,6 +1,6 @@
 """Choices of a picker: names, facts known without loading, and the reason why one can't be used."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from app.engine.runtime.load import TOY, TOY_FIM
@@ -8,9 +8,10 @@ from app.shell.paths import headers_file
 from drafters.registry import AUTO, FREE_DRAFTERS, OFF, names_to_offer
 from models.errors import ModelFileError
 from models.gguf.pair import PairFindings, check_files
-from models.library.catalog import find_model
+from models.library.catalog import find_model, is_same_model
 from models.library.local import LocalModel, local_models
 
+_RUNNING = "running now"
 _SUMMARIES = {
     AUTO: "the suffix index, memory of earlier answers and a small model, while they save time",
     OFF: "no drafter: plain decoding",
@@ -30,9 +31,19 @@ class Choice:
     usable: bool = True
 
 
-def model_choices() -> list[Choice]:
-    """Return the models on this machine, with a reason beside each that can't be read or may not fit in memory."""
-    return [_choice(model) for model in local_models(known=headers_file())]
+def model_choices(running: str = "") -> list[Choice]:
+    """Return the models on this machine, with a reason beside each that can't be read or may not fit in memory.
+
+    The `running` one, a name or a path, comes first and is marked; one that is in no folder of models is added.
+    """
+    choices: list[Choice] = []
+    marked = False
+    for model in local_models(known=headers_file()):
+        choice, runs = _choice(model), bool(running) and not marked and is_same_model(model.name, running)
+        marked = marked or runs
+        choices.insert(0 if runs else len(choices), replace(choice, reason=_RUNNING) if runs else choice)
+    alone = [] if marked or not running else [Choice(running, "", _RUNNING)]
+    return [*alone, *choices]
 
 
 def draft_choices(target: str) -> list[Choice]:
@@ -60,8 +71,10 @@ def _models_for(target: Path) -> list[Choice]:
 
 
 def _pair_note(pair: PairFindings) -> str:
+    if pair.reasons and pair.differences:
+        return "can't draft for this model: its tokens are others, and it can't draft text"
     if pair.reasons:
-        return f"incompatible with this model: {pair.reasons[0]}"
+        return f"can't draft for this model: {pair.reasons[0]}"
     return "other tokens than this model, so it drafts text" if pair.differences else ""
 
 

@@ -113,7 +113,9 @@ class PickerScreen(ModalScreen[str | None]):
 def pick_model(screen: ConversationScreen) -> None:
     """Open the dialog of models."""
     picker = PickerScreen(
-        "Models on this machine", "Part of a name, or the path of a GGUF file", partial(model_choices)
+        "Models on this machine",
+        "Part of a name, or the path of a GGUF file",
+        partial(model_choices, screen.request.plan.model),
     )
     open_once(screen.app, picker, partial(screen.chosen, change_model))
 

@@ -98,7 +98,7 @@ def choices(monkeypatch: pytest.MonkeyPatch) -> None:
         Choice(f"/models/{LONG}.gguf", "qwen2, 1.5B, Q4_K_M, 1.1 GB", "may not fit in the memory that is free now"),
         Choice("mistral", "", "mistral.gguf is cut short: the file has 1,214,365,696 bytes.", usable=False),
     ]
-    monkeypatch.setattr("app.ui.dialogs.pickers.model_choices", lambda: found)
+    monkeypatch.setattr("app.ui.dialogs.pickers.model_choices", lambda *_: found)
 
 
 @pytest.mark.parametrize("scene", SCENES)

@@ -27,6 +27,7 @@ from app.ui.dialogs.choices import Choice
 from app.ui.dialogs.pickers import PickerScreen
 from app.ui.dialogs.sessions import SessionScreen
 from app.ui.dialogs.sheet import SheetScreen
+from app.ui.dialogs.themes import ThemeScreen
 from app.ui.panel.replay import ReplayScreen
 from models.errors import ModelFileError
 from models.library.catalog import STARTER
@@ -76,7 +77,7 @@ def pictures(snapshot: SnapshotAssertion) -> SnapshotAssertion:
 def everywhere_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     own_folders(monkeypatch, tmp_path)
     stand_still(monkeypatch)
-    monkeypatch.setattr("app.ui.dialogs.pickers.model_choices", lambda: _MODELS)
+    monkeypatch.setattr("app.ui.dialogs.pickers.model_choices", lambda *_: _MODELS)
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
@@ -186,6 +187,12 @@ async def costs(chat: Told) -> None:
     await chat.until(lambda: isinstance(chat.app.screen, SheetScreen))
 
 
+async def themes(chat: Told) -> None:
+    await _answered(chat, "answer")
+    await chat.type("/theme")
+    await chat.until(lambda: isinstance(chat.app.screen, ThemeScreen))
+
+
 async def completion(chat: Told) -> None:
     await _answered(chat, "rejected")
     await chat.pilot.press("/", "s")
@@ -197,6 +204,7 @@ SCENES: Mapping[str, Callable[[Told], Awaitable[None]]] = {
     for scene in (
         empty, streaming, full_acceptance, no_acceptance, paused, cancelled, error, keys_and_commands, sessions,
         rounds_one_by_one, models, provenance, completion, panel, whole_panel, loading, selected, figures, costs,
+        themes,
     )
 }  # fmt: skip
 

@@ -76,6 +76,8 @@ def test_models_on_this_machine_are_listed_and_a_broken_one_says_why(folder: Pat
                 "stranger.gguf",
             }
             assert "llama, " in found["target.gguf"][1]
+            assert next(iter(found)) == "target.gguf", "the running one comes first"
+            assert [name for name, (_, lines) in found.items() if "running now" in lines] == ["target.gguf"]
             assert "half.gguf is cut short: the file has 4,000 bytes" in found["half.gguf"][1]
             await chat.pilot.press(*"half")
             await chat.until(lambda: set(listed(chat)) == {"half.gguf"})
@@ -128,7 +130,8 @@ def test_a_draft_that_does_not_fit_can_not_be_taken_and_says_why(folder: Path) -
             assert "other tokens than this model, so it drafts text" in found["stranger.gguf"][1]
             usable, lines = found["recurrent.gguf"]
             assert not usable
-            assert "incompatible with this model: " in lines
+            assert "can't draft for this model: " in lines
+            assert "token 0" not in lines
             assert not {"target.gguf", "half.gguf"} & set(found)
             await chat.pilot.press(*"recurrent", "enter")
             await chat.ready()
