@@ -50,7 +50,8 @@ class NamedLines:
         return [*self._name(width), *_indented(known, indent)]
 
     def _name(self, width: int) -> list[Line]:
-        places = wrap(self.name, max(1, width - _GAP), words=False)
+        # The name of a file has no words to break between.
+        places = wrap(self.name, max(1, width - _GAP), words=" " in self.name)
         first, *rest = [[Segment(self.name[start:end], self.style)] for start, end in places]
         return [first, *_indented(rest, _GAP)]
 

@@ -8,13 +8,15 @@ from textual.widget import Widget
 from app.engine.decoding.ending import Finish
 from app.ui.panel.bars import fit, percent, rate, shown
 from app.ui.panel.flow import Flow
+from app.wording.short_names import short_model
 
 
 def status_parts(flow: Flow, mode: str = "", *, ascii_only: bool = False) -> list[str]:
     """Return the parts of the line, the most important first; `mode` is how keys are taken now."""
     if flow.loading is not None:
         name, share = flow.loading
-        return [*_joined(mode), name if share is None else f"loading {name} {percent(share)}"]
+        file = name if len(name) <= _LONG_NAME else short_model(name)
+        return [*_joined(mode), name if share is None else f"loading {file} {percent(share)}"]
     if flow.reading is not None:
         return [*_joined(mode), f"prefill {flow.reading.done:,} of {flow.reading.total:,} tokens"]
     stopped = "stopped" if flow.finish is Finish.CANCELLED and not flow.running else ""
@@ -42,6 +44,8 @@ _NOTABLE = 0.5
 """Share of the context from which on it is shown."""
 _BUSY = 0.25
 """Share of the cores in other programs from which on they slow an answer down."""
+_LONG_NAME = 32
+"""Characters of a file's name from which on its short name is shown."""
 _SHORT = 32
 """Tokens of an answer in which the first tries of a drafter weigh."""
 
