@@ -31,6 +31,7 @@ _MESSAGES = (
     ("y", "Copy the message or the code block"),
     ("e", "Edit the message and send it again, on a new branch"),
     ("b", "Switch to another branch of the message"),
+    ("o", "Open a folded message, or fold it again"),
     ("r", "Step through the answer, round by round"),
     ("t", "Show or hide the model's thinking before its answers"),
 )

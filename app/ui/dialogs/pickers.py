@@ -24,6 +24,8 @@ from app.ui.prompt.one_line import OneLineInput
 from drafters.registry import parse_drafter
 from models.errors import UsageError
 
+_KEYS = "Enter selects, Escape closes"
+
 
 class PickerScreen(ModalScreen[str | None]):
     """A dialog with a list. It returns the chosen name, or None if it was closed."""
@@ -55,7 +57,7 @@ class PickerScreen(ModalScreen[str | None]):
             yield Label(self._title, classes="title", markup=False)
             yield OneLineInput(placeholder=self._hint, id="name")
             yield OptionList(id="choices", markup=False)
-            yield Label("Reading model files …", classes="keys", id="picker-note", markup=False)
+            yield Label("Reading model files … Escape closes", classes="keys", id="picker-note", markup=False)
 
     def on_mount(self) -> None:
         """Look what there is."""
@@ -74,7 +76,7 @@ class PickerScreen(ModalScreen[str | None]):
     def _listed(self, event: Listed) -> None:
         self._choices = event.choices
         self._narrow(self.query_one(Input).value)
-        self.query_one("#picker-note", Label).update(event.problem or "Enter selects, Escape closes")
+        self.query_one("#picker-note", Label).update(f"{event.problem} Escape closes" if event.problem else _KEYS)
 
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:

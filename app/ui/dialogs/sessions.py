@@ -119,7 +119,7 @@ class SessionScreen(ModalScreen[str | None]):
         found.highlighted = 0 if event.options else None
         nothing = "No conversation matches." if event.words.strip() else "No conversations are saved."
         note = event.problem or ("" if event.options else nothing)
-        self.query_one("#sessions-note", Label).update(note or _KEYS)
+        self.query_one("#sessions-note", Label).update(f"{note} Escape closes" if note else _KEYS)
         self._listed = event.words
         if self._entered:
             self._continue()

@@ -69,6 +69,28 @@ def test_tables_open_in_a_sheet_that_escape_closes(command: str, words: str, siz
     drive(steps())
 
 
+def test_a_long_message_is_folded_and_o_opens_it() -> None:
+    text = "\n".join(f"line {number}" for number in range(40))
+
+    async def steps() -> None:
+        async with chatting(predict=4, size=(80, 60)) as chat:
+            await chat.ready()
+            await chat.ask(text)
+            assert chat.messages[0] == text
+            assert "line 7" in chat.shown
+            assert "line 8" not in chat.shown
+            assert "… 32 more lines." in chat.shown
+            await chat.pilot.press("tab", "up", "o")
+            await chat.until(lambda: "line 39" in chat.shown)
+            assert "more lines" not in chat.shown
+            await chat.pilot.press("y")
+            assert chat.app.clipboard == text
+            await chat.pilot.press("o")
+            await chat.until(lambda: "line 39" not in chat.shown)
+
+    drive(steps())
+
+
 def test_a_form_that_answers_get_is_told_of_and_lifted() -> None:
     async def steps() -> None:
         async with chatting(grammar='root ::= "yes"', predict=9, temp=0.0) as chat:
