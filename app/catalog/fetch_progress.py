@@ -1,11 +1,11 @@
-"""Progress line of a download: size, speed and remaining time."""
+"""Output of a download, and its progress line: size, speed and remaining time."""
 
 import time
 from collections import deque
 from collections.abc import Callable
+from typing import Protocol
 
 from app.catalog.words import plain, size
-from app.shell.terminal import Terminal
 
 _WINDOW = 5.0
 """Seconds over which the speed is measured: a connection changes, and a mean over an hour hides that."""
@@ -13,14 +13,35 @@ _PAUSE = 0.1
 _MINUTE, _HOUR = 60, 3600
 
 
+class Output(Protocol):
+    """Takes what a download says: a terminal, or a screen. `progress` may raise `FetchStopped`."""
+
+    def progress(self, text: str) -> None:
+        """Replace the line about the download."""
+
+    def clear_progress(self) -> None:
+        """Remove that line."""
+
+    def show(self, text: str) -> None:
+        """Add a line about what is fetched."""
+
+    def tell(self, text: str) -> None:
+        """Add a minor line."""
+
+    def warn(self, text: str) -> None:
+        """Add a note that matters."""
+
+
+class FetchStopped(Exception):
+    """The user stops a download; what has come stays."""
+
+
 class FetchProgress:
     """The progress of one file's download."""
 
-    def __init__(
-        self, terminal: Terminal, name: str, total: int, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, output: Output, name: str, total: int, *, clock: Callable[[], float] = time.monotonic) -> None:
         """Take the file's name and its bytes."""
-        self._terminal = terminal
+        self._output = output
         self._name = plain(name)
         self._total = total
         self._clock = clock
@@ -36,7 +57,7 @@ class FetchProgress:
         self._seen.append((now, here))
         while now - self._seen[0][0] > _WINDOW and len(self._seen) > 2:
             self._seen.popleft()
-        self._terminal.progress(self.text())
+        self._output.progress(self.text())
 
     def text(self) -> str:
         """Return the line."""

@@ -53,11 +53,14 @@ _RM_HELP = """Remove models that `localspec models pull` fetched, and parts from
 
 On a terminal, asks first. Models of Ollama, LM Studio and other programs are kept; the message names the program.
 """
-_SUGGEST_HELP = """Suggest a draft model for TARGET, or say that none is needed.
+_SUGGEST_HELP = """Suggest a draft model for TARGET, or models to fetch.
 
 \b
   localspec models suggest big.gguf    local models that can draft for it, and fetchable ones of its family
-  localspec models suggest             the same for all models here that have a draft model
+  localspec models suggest             the same for all models here that have a draft model, and models to fetch
+
+Without TARGET, a short list of models follows that comes with localspec, with its date: those that fit in memory first,
+each with its size, its licence and its draft model.
 
 Ranked by the speed-up predicted for this machine: a range from text that is hard to draft to text that is easy. The
 costs of passes come from `tune` or an earlier run. An unmeasured draft model's cost is estimated from the bytes read
@@ -137,12 +140,12 @@ def _pull(*, name: str, quant: str, with_draft: bool, yes: bool, offline: bool, 
     click.get_current_context().exit(run_pull(request))
 
 
-@models.command("suggest", help=_SUGGEST_HELP, short_help="Suggest a draft model for TARGET.")
+@models.command("suggest", help=_SUGGEST_HELP, short_help="Suggest a draft model for TARGET, or models to fetch.")
 @click.argument("target", required=False, type=ModelName("starter"))
 @_FOLDERS
 @_JSON
 def _suggest(*, target: str | None, folders: tuple[Path, ...], as_json: bool) -> None:
-    """Suggest a draft model for a target, or say that none is needed."""
+    """Suggest a draft model for a target, or models to fetch."""
     from app.catalog.suggesting import suggest
 
     suggest(target, folders, as_json=as_json)

@@ -5,7 +5,7 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from app.catalog.choosing import Choice, choose_draft, choose_model
-from app.catalog.fetch_progress import FetchProgress, duration
+from app.catalog.fetch_progress import FetchProgress, FetchStopped, Output, duration
 from app.catalog.pulled import remember
 from app.catalog.words import free_in, in_a_line, plain, size
 from app.shell.columns import wrapped
@@ -52,14 +52,28 @@ class PullRequest:
 
 def run_pull(request: PullRequest) -> int:
     """Fetch a model and print the name to use it by; return the exit code. Raises LocalspecError."""
-    terminal, wanted = Terminal(), _wanted(request)
+    terminal = Terminal()
+    record = pull(request, terminal)
+    if record is None:
+        terminal.show("Nothing was fetched.")
+        return _KEPT
+    _say(terminal, record, as_json=request.as_json)
+    return 0
+
+
+def pull(request: PullRequest, output: Output, sleep: Callable[[float], None] = time.sleep) -> dict[str, Any] | None:
+    """Fetch a model; return its record as for JSON, None if the user declined. Raises LocalspecError.
+
+    `sleep` waits some seconds between two attempts, and may raise `FetchStopped`.
+    """
+    wanted = _wanted(request)
     if request.offline or is_offline():
-        return _offline(terminal, request, wanted)
-    hub = Hub(terminal.tell)
+        return _offline(request, wanted)
+    hub = Hub(output.tell, sleep=sleep)
     try:
-        return _pull(terminal, hub, request, wanted)
+        return _pull(output, hub, request, wanted)
     finally:
-        terminal.clear_progress()
+        output.clear_progress()
         hub.close()
 
 
@@ -74,12 +88,10 @@ def _wanted(request: PullRequest) -> HubName:
     return replace(wanted, label=wanted.label or request.quantisation)
 
 
-def _offline(terminal: Terminal, request: PullRequest, wanted: HubName) -> int:
+def _offline(request: PullRequest, wanted: HubName) -> dict[str, Any]:
     at = "" if wanted.revision == MAIN else f"@{wanted.revision}"
     name = request.name if not request.quantisation else f"{wanted.repo}{at}:{request.quantisation}"
-    path = _here(name)
-    _say(terminal, {"type": "pull", "name": name, "path": str(path), "fetched": 0}, as_json=request.as_json)
-    return 0
+    return {"type": "pull", "name": name, "path": str(_here(name)), "fetched": 0}
 
 
 def _here(name: str) -> Path:
@@ -101,47 +113,45 @@ def _way_online() -> str:
     return f"Unset {' and '.join(on)}" if on else "Leave out --offline"
 
 
-def _pull(terminal: Terminal, hub: Hub, request: PullRequest, wanted: HubName) -> int:
+def _pull(output: Output, hub: Hub, request: PullRequest, wanted: HubName) -> dict[str, Any] | None:
     # By default the whole model goes to the GPUs, if there are any.
     room = room_for([], available_memory(), gpus())
     with HubHeaders(hub) as headers:
-        terminal.progress(f"Looking at {plain(wanted.repo)}")
+        output.progress(f"Looking at {plain(wanted.repo)}")
         target = choose_model(hub.repository(wanted.repo, wanted.revision), wanted, headers, room)
-        draft = _draft(terminal, hub, target, headers, room) if request.with_draft else None
+        draft = _draft(output, hub, target, headers, room) if request.with_draft else None
     choices = [target, draft] if draft else [target]
     missing = sum(choice.size - choice.fetched for choice in choices)
-    _show(terminal, "model", target, room)
+    _show(output, "model", target, room)
     if draft:
         taken = target.plan.total if target.plan else 0
-        _show(terminal, "draft", draft, replace(room, free=max(room.free - taken, 0)))
-    _check_disk(terminal, missing)
+        _show(output, "draft", draft, replace(room, free=max(room.free - taken, 0)))
+    _check_disk(output, missing)
     if missing and request.ask and sys.stdin.isatty() and not click.confirm(f"Fetch {size(missing)}?", err=True):
-        terminal.show("Nothing was fetched.")
-        return _KEPT
+        return None
     for choice in choices:
-        _fetch(terminal, hub, choice)
-    _say(terminal, _record(target, draft, missing), as_json=request.as_json)
-    return 0
+        _fetch(output, hub, choice)
+    return _record(target, draft, missing)
 
 
-def _draft(terminal: Terminal, hub: Hub, target: Choice, headers: HubHeaders, room: Room) -> Choice | None:
+def _draft(output: Output, hub: Hub, target: Choice, headers: HubHeaders, room: Room) -> Choice | None:
     """Return the small model of the family if both are a pair; print the reason if not, or if none is needed."""
     repo = target.files[0].repo
     if target.header is not None and has_own_head(target.header):
-        terminal.warn(f"{plain(target.name)} drafts with a head of its own (MTP), so no draft model is fetched.")
+        output.warn(f"{plain(target.name)} drafts with a head of its own (MTP), so no draft model is fetched.")
         return None
     sibling = small_sibling(repo)
     if sibling is None:
-        terminal.warn(f"no smaller model of {plain(repo)}'s family is known. Drafts can still be copied from the text.")
+        output.warn(f"no smaller model of {plain(repo)}'s family is known. Drafts can still be copied from the text.")
         return None
     try:
         draft = choose_draft(hub.repository(sibling), headers, on_gpu=room.on_gpu)
     except LocalspecError as error:
-        terminal.warn(f"the draft model {sibling} can't be fetched. {error.title}")
+        output.warn(f"the draft model {sibling} can't be fetched. {error.title}")
         return None
     reason = _no_pair(target, draft)
     if reason:
-        terminal.warn(f"{draft.name} was not fetched: {plain(reason)}.")
+        output.warn(f"{draft.name} was not fetched: {plain(reason)}.")
         return None
     return draft
 
@@ -155,7 +165,7 @@ def _no_pair(target: Choice, draft: Choice) -> str:
     return "" if 2 * found.draft.parameters <= found.target.parameters else "it is no smaller than the model itself"
 
 
-def _show(terminal: Terminal, role: str, choice: Choice, room: Room) -> None:
+def _show(output: Output, role: str, choice: Choice, room: Room) -> None:
     """Print the files to fetch, and whether the model fits in memory."""
     files = f"{len(choice.files)} files, " if len(choice.files) > 1 else ""
     here = f", of which {size(choice.fetched)} are here" if choice.fetched else ""
@@ -167,7 +177,7 @@ def _show(terminal: Terminal, role: str, choice: Choice, room: Room) -> None:
     }
     for key, text in lines.items():
         for line in wrapped(f"{key:<{_KEY}}{text}", 0, _KEY):
-            terminal.show(line)
+            output.show(line)
 
 
 def _memory(choice: Choice, room: Room) -> str:
@@ -177,7 +187,7 @@ def _memory(choice: Choice, room: Room) -> str:
     return f"{size(choice.plan.total)} with a context of {choice.plan.context:,}; {free_in(room)}: {fits}"
 
 
-def _check_disk(terminal: Terminal, missing: int) -> None:
+def _check_disk(output: Output, missing: int) -> None:
     """Print the free disk space; raises LocalspecError if it is too small."""
     folder = hub_folder()
     existing = next(path for path in (folder, *folder.absolute().parents) if is_there(path))
@@ -188,10 +198,10 @@ def _check_disk(terminal: Terminal, missing: int) -> None:
             hint=f"Free space on the disk of {folder}, or set HF_HUB_CACHE to a folder on another disk.",
         )
     if missing:
-        terminal.show(f"{'disk':<{_KEY}}{size(free)} are free in {folder}")
+        output.show(f"{'disk':<{_KEY}}{size(free)} are free in {folder}")
 
 
-def _fetch(terminal: Terminal, hub: Hub, choice: Choice) -> None:
+def _fetch(output: Output, hub: Hub, choice: Choice) -> None:
     # The first part last: models are found by it, so an interrupted download hides no older complete copy.
     files = [file for file in (*choice.files[1:], choice.files[0]) if not file.is_here]
     if not files:
@@ -200,15 +210,15 @@ def _fetch(terminal: Terminal, hub: Hub, choice: Choice) -> None:
         # Before the first byte, so that parts of an interrupted download can be removed.
         remember(choice.name, choice.files)
     except OSError as error:
-        terminal.warn(f"the download can't be recorded, so `models rm` will not remove it: {error}")
+        output.warn(f"the download can't be recorded, so `models rm` will not remove it: {error}")
     begun = time.monotonic()
     try:
         for place, file in enumerate(files, 1):
             count = f"{place}/{len(files)} " if len(files) > 1 else ""
-            hub.fetch(file, FetchProgress(terminal, count + Path(file.name).name, file.size))
-    except KeyboardInterrupt:
+            hub.fetch(file, FetchProgress(output, count + Path(file.name).name, file.size))
+    except (KeyboardInterrupt, FetchStopped):
         raise _stopped(choice, files) from None
-    terminal.tell(f"Fetched and checked in {duration(time.monotonic() - begun)}.")
+    output.tell(f"Fetched and checked in {duration(time.monotonic() - begun)}.")
 
 
 def _stopped(choice: Choice, files: Sequence[HubFile]) -> Cancelled:

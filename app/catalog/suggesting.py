@@ -9,6 +9,8 @@ from typing import Any
 from app.catalog.candidates import Candidate, Candidates, Suggestion
 from app.catalog.foreseen import acceptance_words, passes_words, prediction_record, range_words
 from app.catalog.listing import tell_missing_folders
+from app.catalog.recommended.offer_table import offer_lines, offers_record
+from app.catalog.recommended.offers import read_offers
 from app.catalog.words import in_a_line, plain, size
 from app.engine.costs.speedup_model import WORTH
 from app.shell.columns import table, wrapped
@@ -32,7 +34,10 @@ _LEGEND = (
 
 
 def suggest(name: str | None, folders: Sequence[Path], *, as_json: bool) -> None:
-    """Print candidates for one target, or for every local model that has one; raises ModelFileError."""
+    """Print candidates for one target, or for every local model that has one and models to fetch.
+
+    Raises ModelFileError.
+    """
     # By default the whole model goes to the GPUs, if there are any.
     terminal, room = Terminal(), room_for([], available_memory(), gpus())
     tell_missing_folders(terminal)
@@ -41,13 +46,19 @@ def suggest(name: str | None, folders: Sequence[Path], *, as_json: bool) -> None
     here = local_models([*folders, *beside], known=headers_file())
     finder = Candidates(here, machine_memory(), room)
     found = [finder.suggest(target) for target in _targets(name, here, finder)]
+    offers = read_offers() if name is None else None
     if as_json:
         record = {"type": "suggestions", "available": room.free, "on_gpu": room.on_gpu}
-        terminal.say(json.dumps(record | {"targets": [_record(each) for each in found]}) + "\n")
-    elif found:
-        terminal.say("\n".join(_lines(found, alone=name is not None)) + "\n")
-    else:
+        record |= {"targets": [_record(each) for each in found]}
+        record |= {"to_fetch": offers_record(offers, room)} if offers else {}
+        terminal.say(json.dumps(record) + "\n")
+        return
+    lines = _lines(found, alone=name is not None) if found else []
+    if not found:
         terminal.show(_NO_MODEL)
+    if offers:
+        lines += [*([""] if found else []), *offer_lines(offers, room)]
+    terminal.say("\n".join(lines) + "\n")
 
 
 def _targets(name: str | None, here: Sequence[LocalModel], finder: Candidates) -> list[LocalModel]:

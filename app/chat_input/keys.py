@@ -22,10 +22,12 @@ class Key:
 
 
 KEYS: Mapping[str, Key] = {
-    "chat.stop": Key("escape", "Stop the answer and keep its text; else switch between prompt and messages", "stop"),
-    "chat.interrupt": Key("ctrl+c", "Copy the selection, or stop the answer; twice, leave", "interrupt"),
+    "chat.stop": Key("escape", "Stop the answer and keep its text; else cancel an edit or a selection", "stop"),
+    "chat.interrupt": Key(
+        "ctrl+c", "Copy the selection, stop the answer, or clear the prompt; twice, leave", "interrupt"
+    ),
     "chat.help": Key("f1", "Show all keys and commands", "help", "Help"),
-    "chat.panel": Key("f2,ctrl+t", "Show or hide the speculation panel", "panel", "Panel"),
+    "chat.panel": Key("f2,ctrl+t", "Open the speculation panel, then all of it, then close it", "panel", "Panel"),
     "chat.provenance": Key("f3,ctrl+o", "Mark each token by its origin", "provenance", "Origins"),
     "chat.replay": Key("f4", "Step through the last answer, round by round", "replay", "Replay"),
     "chat.regenerate": Key("f5", "Answer the last message again", "regenerate", "Again"),
@@ -33,6 +35,13 @@ KEYS: Mapping[str, Key] = {
     "chat.sessions": Key("f7,ctrl+r", "Find and continue a saved conversation", "sessions", "Chats"),
     "chat.model": Key("f8", "Choose another model", "models", "Model"),
     "chat.draft": Key("f9", "Choose the drafter", "drafts", "Drafter"),
+    "chat.choose": Key("tab,shift+tab,ctrl+up", "Select a message, so that keys act on it; or type again", "choose"),
+    "chat.previous_answer": Key("alt+left", "Show the answer before, of several to one message", "previous_answer"),
+    "chat.next_answer": Key("alt+right", "Show the next answer, of several to one message", "next_answer"),
+    "chat.page_up": Key("pageup", "Scroll up by a screen", "page_up"),
+    "chat.page_down": Key("pagedown", "Scroll down by a screen", "page_down"),
+    "chat.first": Key("home,ctrl+home", "Go to the first message, with Home if the prompt is empty", "first_line"),
+    "chat.last": Key("end,ctrl+end", "Go to the last message, with End if the prompt is empty", "last_line"),
     "chat.new": Key("ctrl+n", "Start a new conversation", "new"),
     "chat.copy": Key("ctrl+y", "Copy the last answer", "copy_last"),
     "chat.palette": Key("ctrl+p", "Find a command by its name", "palette"),
@@ -51,7 +60,7 @@ EDIT_KEYS: Mapping[str, Key] = {
     "edit.find": Key("ctrl+f", "Find text; Enter finds the next match; lower case matches any case", "find"),
     "edit.line": Key("ctrl+l,ctrl+g", "Go to a line, or to LINE:COLUMN", "line"),
     "edit.help": Key("f1", "Show all keys", "help", "Help"),
-    "edit.panel": Key("f2,ctrl+t", "Show or hide the speculation panel", "panel", "Panel"),
+    "edit.panel": Key("f2,ctrl+t", "Open the speculation panel, then all of it, then close it", "panel", "Panel"),
     "edit.interrupt": Key("ctrl+c", "Copy the selection; twice, leave", "interrupt"),
     "edit.quit": Key("ctrl+q", "Leave", "leave", "Leave"),
 }

@@ -61,7 +61,7 @@ class _Commands(click.Group):
         return super().parse_args(context, arguments)
 
 
-@click.group(cls=_Commands, context_settings=_SETTINGS, epilog=EXIT_CODES)
+@click.group(cls=_Commands, context_settings=_SETTINGS, epilog=EXIT_CODES, invoke_without_command=True)
 @click.option(
     "--version",
     is_flag=True,
@@ -74,8 +74,11 @@ class _Commands(click.Group):
 def command_line(context: click.Context) -> None:
     """Fast, exact, offline language models: GGUF files, made faster by exact speculative decoding.
 
-    `localspec help` lists the topics of the manual.
+    On a terminal, localspec without a command opens a start screen: models on this machine, the last conversations, and
+    models to get. `localspec help` lists the topics of the manual.
     """
+    if context.invoked_subcommand is None:
+        context.exit(_open_start(context))
     if context.invoked_subcommand not in commands_of(command_line):
         return
     # Help and completion must work even with a broken settings file.
@@ -84,6 +87,22 @@ def command_line(context: click.Context) -> None:
         if not lenient:
             context.meta[NOTES], context.meta[NOTED] = consider_project(command_line, context.invoked_subcommand)
         context.default_map = read_all(command_line)
+
+
+def _open_start(context: click.Context) -> int:
+    """Open the start screen, then what was chosen there; without a full-screen terminal, print the help."""
+    from app.command_line.start import can_show_screen, choose
+
+    if not can_show_screen():
+        Terminal().say(context.get_help() + "\n")
+        return 0
+    with reported_errors(as_json=False):
+        settings = read_all(command_line)
+    chosen = choose(str(settings.get("run", {}).get("theme", "auto")))
+    if isinstance(chosen, int):
+        return chosen
+    code = command_line.main([*chosen], prog_name="localspec", standalone_mode=False)
+    return code if isinstance(code, int) else 0
 
 
 @command_line.command(cls=SectionedCommand, epilog=EXIT_CODES)

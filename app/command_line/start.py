@@ -1,14 +1,16 @@
-"""The front of a run: editor, single answer, screen or line chat."""
+"""The front of a run: editor, single answer, screen or line chat; and the start screen."""
 
 import os
 import sys
-from collections.abc import Container
-from typing import Any
+from collections.abc import Container, Sequence
+from typing import TYPE_CHECKING, Any
 
-from app.flags.request import Request, read_request
 from app.shell.error_lines import reported_errors
 from app.shell.terminal import Terminal
 from models.errors import UsageError
+
+if TYPE_CHECKING:
+    from app.flags.request import Request
 
 
 def start(
@@ -18,14 +20,17 @@ def start(
 
     `named` and `given` as of `app.flags.request.read_request`.
     """
+    # The start screen imports this file without the engine.
+    from app.flags.request import read_request
+
     with reported_errors(as_json=flags["as_json"]):
         return _start(read_request(model, words, flags, named=named, given=given))
 
 
-def _start(request: Request) -> int:
+def _start(request: "Request") -> int:
     # Imports wait for the choice: the screen library is heavy.
     if request.edit is not None:
-        if not _can_show_screen():
+        if not can_show_screen():
             raise UsageError(
                 "The editor needs a full-screen terminal.",
                 hint="localspec complete FILE:LINE:COL prints a completion without one.",
@@ -39,7 +44,7 @@ def _start(request: Request) -> int:
         return run_once(request)
     if request.settings.explain:
         Terminal(quiet=request.quiet).warn("--explain is for a single answer; in a chat, use /explain.")
-    if request.plain or not _can_show_screen():
+    if request.plain or not can_show_screen():
         from app.line_chat.chat_loop import run_chat
 
         return run_chat(request)
@@ -48,7 +53,14 @@ def _start(request: Request) -> int:
     return run_screen(request)
 
 
-def _can_show_screen() -> bool:
+def choose(theme: str) -> Sequence[str] | int:
+    """Show the start screen; return the arguments of localspec that open what was chosen, or an exit code."""
+    from app.ui.start.app import run_start
+
+    return run_start(theme)
+
+
+def can_show_screen() -> bool:
     """Tell whether this terminal can show a full screen."""
     all_terminals = sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()
     return all_terminals and os.environ.get("TERM", "dumb") != "dumb"

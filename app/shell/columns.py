@@ -57,16 +57,49 @@ def end(text: str, most: int) -> str:
     return _DOTS + text
 
 
-def wrapped(text: str, indent: int, deeper: int = 0) -> list[str]:
+def wrapped(text: str, indent: int, deeper: int = 0, width: int = WIDTH) -> list[str]:
     """Return a text as lines, broken at spaces, all but the first indented by `deeper` more."""
-    room = WIDTH - indent - deeper
+    room = max(1, width - indent - deeper)
     lines = [" " * indent]
     for place, word in enumerate(beginning(word, room) for word in text.split(" ")):
-        if columns(lines[-1]) + columns(word) + (place > 0) > WIDTH:
-            lines.append(" " * (indent + deeper) + word)
+        if columns(lines[-1]) + columns(word) + (place > 0) > width:
+            # Of several spaces at a break none begins the next line.
+            lines += [" " * (indent + deeper) + word] if word else []
         else:
             lines[-1] += " " * (place > 0) + word
     return lines
+
+
+def facts(rows: Sequence[tuple[str, str]], indent: int, width: int = WIDTH) -> list[str]:
+    """Return names with their values beside them, in a column that is broken at spaces.
+
+    Where less than half of the width is left for the values, each stands below its name.
+    """
+    column = max((columns(name) for name, _ in rows), default=0) + len(_GAP)
+    lines: list[str] = []
+    for name, value in rows:
+        if indent + column > width // 2:
+            lines += [*wrapped(name, indent, 0, width), *wrapped(value, indent + len(_GAP), 0, width)]
+            continue
+        first, *rest = wrapped(value, indent + column, 0, width)
+        lines += [" " * indent + _set(name, column, left=True) + first[indent + column :], *rest]
+    return lines
+
+
+def fitting_table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], indent: int, left: Collection[int], width: int = WIDTH
+) -> list[str]:
+    """Return a table as lines; where it is wider than `width`, each row as a line of words for itself."""
+    lines = table(head, rows, indent, left)
+    if all(columns(line) <= width for line in lines):
+        return lines
+    return [line for row in rows for line in wrapped(_in_words(head, row), indent, len(_GAP), width)]
+
+
+def _in_words(head: Sequence[str], row: Sequence[str]) -> str:
+    """Return the cells of a row, each behind the head of its column."""
+    parts = (f"{name} {cell}".strip() for name, cell in zip(head, row, strict=True) if cell)
+    return ", ".join(parts)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], indent: int, left: Collection[int]) -> list[str]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.engine.control.explain import Explanation, SourceAccount
+from app.shell.columns import WIDTH, facts, wrapped
 from models.system.counted import counted
 
 _PLACES_SHOWN = 8
@@ -21,29 +22,34 @@ class Pause:
     reason: str
 
 
-def explanation_text(explanation: Explanation | None) -> str:
-    """Return the lines of /spec and --explain."""
+def explanation_text(explanation: Explanation | None, width: int = WIDTH) -> str:
+    """Return the text of /spec and --explain, in lines of at most `width` columns."""
     if explanation is None:
         return _NO_DRAFTER
     costs = "  ".join(f"{cost.width}: {cost.ratio:.2f}" for cost in explanation.widths)
     one = explanation.widths[0].seconds
-    lines = [
-        f"  plain decoding  {explanation.plain_rate:.1f} tokens/s ({1e3 * one:.1f} ms per token)",
-        f"  recent speed    {_rate(explanation)}",
-        f"  pass cost       in one-token passes, by tokens in the pass: {costs}",
+    rows = [
+        ("plain decoding", f"{explanation.plain_rate:.1f} tokens/s ({1e3 * one:.1f} ms per token)"),
+        ("recent speed", _rate(explanation)),
+        ("pass cost", f"in one-token passes, by tokens in the pass: {costs}"),
         *_aftermath(explanation),
-        f"  draft limit     {counted(explanation.longest, 'token')}",
-        *(line for account in explanation.sources for line in _source(account, explanation)),
+        ("draft limit", counted(explanation.longest, "token")),
     ]
-    if explanation.failure:
-        lines.append(f"  {explanation.failure} {_LEFT_OUT}")
+    sources = [line for account in explanation.sources for line in _source(account, explanation, width)]
+    more = [line for text in _remarks(explanation) for line in wrapped(text, 2, 2, width)]
+    return "\n".join([*facts(rows, 2, width), *sources, *more])
+
+
+def _remarks(explanation: Explanation) -> list[str]:
+    """Return sentences about the draft model and about fixed lengths."""
+    remarks = [f"{explanation.failure} {_LEFT_OUT}"] if explanation.failure else []
     if not explanation.adapts:
-        lines.append(_fixed(explanation))
+        remarks.append(_fixed(explanation))
     elif _is_untried(explanation):
-        lines.append(f"  {explanation.model}: {_not_tried(explanation)}")
+        remarks.append(f"{explanation.model}: {_not_tried(explanation)}")
     if not explanation.model_tuned:
-        lines.append(f"  {explanation.model} may run faster with other settings. To find them: {_TUNE}")
-    return "\n".join(lines)
+        remarks.append(f"{explanation.model} may run faster with other settings. To find them: {_TUNE}")
+    return remarks
 
 
 def pauses(explanation: Explanation) -> list[Pause]:
@@ -100,19 +106,20 @@ def _rate(explanation: Explanation) -> str:
     return f"{explanation.rate:.1f} tokens/s ({gain:.2f} times plain decoding)"
 
 
-def _aftermath(explanation: Explanation) -> list[str]:
+def _aftermath(explanation: Explanation) -> list[tuple[str, str]]:
     slower = (
         f"one-token passes lose {explanation.aftermath:.2f} one-token passes in total, counted as cost of the draft"
     )
-    return [f"  after a draft   {slower}"] if explanation.aftermath else []
+    return [("after a draft", slower)] if explanation.aftermath else []
 
 
-def _source(account: SourceAccount, explanation: Explanation) -> list[str]:
+def _source(account: SourceAccount, explanation: Explanation, width: int) -> list[str]:
     pairs = list(zip(account.right_at, account.guessed_at, strict=True))[:_PLACES_SHOWN]
     places = "  ".join(f"{place}: {right / all_:.0%}" for place, (right, all_) in enumerate(pairs, start=1))
+    matched = f"matched by position, if all earlier tokens matched: {places}"
     return [
-        f"  {account.name}: {_state(account, explanation)}",
-        f"    matched by position, if all earlier tokens matched: {places} ({counted(account.guessed_at[0], 'draft')})",
+        *wrapped(f"{account.name}: {_state(account, explanation)}", 2, 2, width),
+        *wrapped(f"{matched} ({counted(account.guessed_at[0], 'draft')})", 4, 2, width),
     ]
 
 
@@ -145,9 +152,9 @@ def _is_untried(explanation: Explanation) -> bool:
 def _fixed(explanation: Explanation) -> str:
     """Return the line about a controller that does not adapt."""
     if not explanation.longest:
-        return "  --no-adapt: the draft limit is 0, so nothing is drafted"
+        return "--no-adapt: the draft limit is 0, so nothing is drafted"
     model = f" {explanation.model} drafts wherever no other drafter does." if explanation.model else ""
-    return f"  --no-adapt: every draft is verified, whether it pays off or not.{model}"
+    return f"--no-adapt: every draft is verified, whether it pays off or not.{model}"
 
 
 def _not_tried(explanation: Explanation) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 from app.engine.conversation.messages import Ended, Ready, Said, Walked
 from app.engine.decoding.ending import Finish
 from app.engine.decoding.stats import Snapshot
+from app.shell.columns import WIDTH, facts
 from app.wording.explanation import explanation_record
 from app.wording.walk_record import walk_record
 from models.sampling.accept import Accept
@@ -54,8 +55,8 @@ def unfinished_note(finish: Finish) -> str | None:
     return None if finish in (Finish.CANCELLED, Finish.CONTEXT) else "The model wrote its thoughts, but no answer."
 
 
-def table(stats: Snapshot, drafter: str, accept: Accept) -> str:
-    """Return all counters of an answer, one in each line, with the definitions of the rates."""
+def table(stats: Snapshot, drafter: str, accept: Accept, width: int = WIDTH) -> str:
+    """Return all counters of an answer with the definitions of the rates, in lines of at most `width` columns."""
     prompt, read = counted(stats.prompt_tokens, "token"), f"{stats.prompt_seconds:.2f} s"
     rows = [
         ("prompt", f"{prompt}, {stats.reused_tokens:,} reused from the cache, the rest read in {read}"),
@@ -71,7 +72,7 @@ def table(stats: Snapshot, drafter: str, accept: Accept) -> str:
         ("time", _times(stats)),
         ("text", f"{accept.claim} ({accept} rule)"),
     ]
-    return "\n".join(f"  {name:<12}{value}" for name, value in rows)
+    return "\n".join(facts(rows, 2, width))
 
 
 def start_record(ready: Ready, sampling: SamplingParams) -> dict[str, Any]:

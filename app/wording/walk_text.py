@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from app.engine.conversation.messages import Walked
 from app.engine.trace.trace import Fate, LastTokenKind, Residual, ResidualShare, Step, Toss, Walk, Word
-from app.shell.columns import WIDTH, beginning, end, released, table, visible, wrapped
+from app.shell.columns import WIDTH, beginning, end, fitting_table, released, visible, wrapped
 from models.sampling.accept import Accept
 
 _LONGEST_WORD = 18
@@ -38,11 +38,14 @@ _CUT = "The answer ended before the last of these tokens."
 _FATES = {Fate.KEPT: "accepted", Fate.REJECTED: "rejected", Fate.PASSED_OVER: "not checked"}
 
 
-def walk_text(walked: Walked, encoding: str) -> str:
-    """Return the tables of a round; characters that the terminal's encoding lacks are spelled in ASCII."""
+def walk_text(walked: Walked, encoding: str, width: int = WIDTH) -> str:
+    """Return the tables of a round, in lines of at most `width` columns.
+
+    Characters that the terminal's encoding lacks are spelled in ASCII.
+    """
     if walked.walk is None:
-        return walked.reason
-    return "\n".join(map(released, _Page(walked.walk, encoding).lines()))
+        return "\n".join(wrapped(walked.reason, 0, 0, width))
+    return "\n".join(map(released, _Page(walked.walk, encoding, width).lines()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +58,9 @@ class _Column:
 class _Page:
     """The lines of one round."""
 
-    def __init__(self, walk: Walk, encoding: str) -> None:
+    def __init__(self, walk: Walk, encoding: str, width: int) -> None:
         self._walk = walk
+        self._width = width
         self._encoding = encoding
 
     def lines(self) -> list[str]:
@@ -66,19 +70,19 @@ class _Page:
     def _head(self) -> list[str]:
         walk = self._walk
         rule = f"temperature {walk.temperature:g}, accept rule {walk.rule} ({walk.rule.claim})"
-        after = end("".join(self._shown(word) for word in walk.before), WIDTH - 10)
+        after = end("".join(self._shown(word) for word in walk.before), self._width - 10)
         emitted = " ".join(self._quoted(word) for word in walk.emitted)
         return [
-            *wrapped(f"Round {walk.number}, draft by {walk.source}, {rule}", 0, 2),
+            *wrapped(f"Round {walk.number}, draft by {walk.source}, {rule}", 0, 2, self._width),
             f"  after   {after}",
-            *wrapped(f"emitted {emitted}", 2, 8),
+            *wrapped(f"emitted {emitted}", 2, 8, self._width),
         ]
 
     def _steps(self) -> list[str]:
         columns = self._columns()
         rows = [[column.cell(step) for column in columns] for step in self._walk.steps]
         left = [index for index, column in enumerate(columns) if column.left]
-        return ["", *table([column.head for column in columns], rows, 2, left)]
+        return ["", *fitting_table([column.head for column in columns], rows, 2, left, self._width)]
 
     def _columns(self) -> list[_Column]:
         return [
@@ -111,7 +115,11 @@ class _Page:
 
     def _why(self) -> list[str]:
         worked = self._worked_block() if self._walk.rule is Accept.BLOCK else self._worked()
-        return ["", *wrapped(" ".join(self._notes()), 2), *(line for text in worked for line in wrapped(text, 2))]
+        return [
+            "",
+            *self._sentences(" ".join(self._notes())),
+            *(line for text in worked for line in self._sentences(text)),
+        ]
 
     def _notes(self) -> list[str]:
         walk, steps = self._walk, self._walk.steps
@@ -163,20 +171,24 @@ class _Page:
         shown = [column for column in range(len(head)) if scaled or column != 2]
         return [
             "",
-            f"  Residual at draft token {label}: the part of {target} above the draft, normalised",
-            *table([head[i] for i in shown], [[row[i] for i in shown] for row in rows], 4, [0]),
+            *self._sentences(f"Residual at draft token {label}: the part of {target} above the draft, normalised"),
+            *fitting_table([head[i] for i in shown], [[row[i] for i in shown] for row in rows], 4, [0], self._width),
         ]
 
     def _last(self) -> list[str]:
         walk = self._walk
-        lines = ["", *wrapped(f"{self._what()}: {self._quoted(walk.next)}, {self._origin()}", 2)]
+        lines = ["", *self._sentences(f"{self._what()}: {self._quoted(walk.next)}, {self._origin()}")]
         if walk.candidates:
             rows = [
                 [self._cell(one.word), _number(one.chance), f"{one.noise:.3f}", f"{one.key:.3f}"]
                 for one in walk.candidates
             ]
-            lines += [*table(["token", "probability", "noise", "key"], rows, 4, [0]), *wrapped(_DRAWING, 2)]
-        return [*lines, *([f"  {_CUT}"] if len(walk.emitted) < walk.judged else [])]
+            lines += fitting_table(["token", "probability", "noise", "key"], rows, 4, [0], self._width)
+            lines += self._sentences(_DRAWING)
+        return [*lines, *(self._sentences(_CUT) if len(walk.emitted) < walk.judged else [])]
+
+    def _sentences(self, text: str) -> list[str]:
+        return wrapped(text, 2, 0, self._width)
 
     def _what(self) -> str:
         place = self._walk.verdict.accepted + 1

@@ -12,8 +12,8 @@ from run_here import localspec_here
 from run_localspec import ROOT, environment
 
 from app.bench.measuring.arm_names import parse_arms
-from app.ui.chat.choices import draft_choices
 from app.ui.chat.commands import complete_argument
+from app.ui.dialogs.choices import draft_choices
 from drafters.registry import FREE_DRAFTERS, FREE_OF_AUTO, DrafterSpec, FreeDrafter, free_drafters, parse_drafter
 from models.errors import UsageError
 from models.toy import ToyVocab

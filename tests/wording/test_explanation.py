@@ -30,7 +30,7 @@ KNOWN = Explanation(
 
 
 def lines(explanation: Explanation) -> list[str]:
-    return explanation_text(explanation).splitlines()
+    return explanation_text(explanation, 400).splitlines()
 
 
 def state_of(name: str, explanation: Explanation) -> str:

@@ -221,7 +221,9 @@ class ModelOpener:
     def _found(self, name: str) -> Path:
         check_file(path := find_model(name))
         # The next question about the file starts the engine.
-        compile_kernels(self._abort, lambda: self._on_progress("compiling kernels for this processor, once", None))
+        compile_kernels(
+            self._abort, lambda: self._on_progress("compiling kernels for this processor, about 30 s, once", None)
+        )
         return path
 
     def _open(self, path: Path, notes: list[str], options: LlamaOptions) -> LanguageModel:

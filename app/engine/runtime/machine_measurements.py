@@ -53,7 +53,7 @@ class MachineMeasurements:
         scope = f"{WIDEST} deep" if summed_in_parts(target.cache_types) else f"{WIDEST}"
         key = self._key(Quantity.EXACT_WIDTH, target, scope)
         if (width := self._known.get(key)) is None:
-            self._on_progress(f"{target.name}: measuring", None)
+            self._on_progress(f"{target.name}: checking exact passes on this machine, at the first use only", None)
             width = exact_width(target)
             self._known.put(key, width)
         tuned = self._tuned(target)
@@ -93,7 +93,8 @@ class MachineMeasurements:
             known |= tuned.verify
         most = model.batch_size if rows else min(model.max_rows, model.batch_size)
         if missing := [width for width in widths if width not in known and width <= most]:
-            self._on_progress(f"{model.name}: measuring", None)
+            first = f"about {_SECONDS:.0f} s, at the first use only"
+            self._on_progress(f"{model.name}: measuring passes on this machine, {first}", None)
             # Width 1 comes along, so that all were measured in one minute.
             known |= measure_steady(model, self._clock, sorted({1, *missing}), _SECONDS, rows)
             if key and is_steady(known):

@@ -8,9 +8,12 @@ from app.chat_input.keys import KEYS
 from app.shell.exit_codes import INTERRUPTED
 from app.ui.chat.commands import command_rows
 from app.ui.chat.conversation_screen import ConversationScreen
-from app.ui.chat.conversing import copy, edit, find_session, new_conversation, regenerate, replay, stop
+from app.ui.chat.conversing import copy, find_session, new_conversation, regenerate, replay, stop, walk_answers
+from app.ui.chat.editing import cancel_edit, clear_prompt, edit
 from app.ui.chat.help import show_help
-from app.ui.chat.pickers import pick_draft, pick_model
+from app.ui.dialogs.pickers import pick_draft, pick_model
+from app.ui.panel.panel import SpeculationPanel
+from app.ui.panel.panel_lines import FOLDS, NOW
 from app.ui.prompt.prompt_area import PromptArea
 
 MOMENT = 0.8
@@ -21,9 +24,27 @@ def _stop(screen: ConversationScreen) -> None:
     # To stop the first load ends the program, and what was typed meanwhile is lost: only Ctrl-C does that.
     if (screen.ready is not None and stop(screen)) or _just_ended(screen):
         return
-    (screen.prompt if screen.transcript.has_focus else screen.transcript).focus()
-    # Only what is selected from here on has its keys: letters go to the prompt else.
+    if screen.editing is not None and not screen.transcript.has_focus:
+        cancel_edit(screen)
+        return
+    screen.clear_selection()
+    _type(screen)
+
+
+def _type(screen: ConversationScreen) -> None:
+    """Select no message, and let all keys go to the prompt."""
+    screen.prompt.focus()
     screen.transcript.forget_selection()
+
+
+def _choose(screen: ConversationScreen) -> None:
+    """Select the last message that is seen, so that keys act on it; or select none again."""
+    if screen.message_selected or not screen.transcript.message_keys():
+        _type(screen)
+        return
+    screen.transcript.forget_selection()
+    screen.set_focus(screen.transcript)
+    screen.transcript.action_select(-1)
 
 
 def _just_ended(screen: ConversationScreen) -> bool:
@@ -34,9 +55,13 @@ def _just_ended(screen: ConversationScreen) -> bool:
 
 def _interrupt(screen: ConversationScreen) -> None:
     twice, screen.leaving = screen.leaving, False
-    if _copy_selected(screen) or stop(screen):
+    if _copy_selected(screen) or (screen.ready is not None and stop(screen)):
         return
-    if twice:
+    if screen.prompt.text:
+        clear_prompt(screen)
+    elif stop(screen):
+        return
+    elif twice:
         screen.app.exit(INTERRUPTED)
     else:
         screen.leaving = True
@@ -66,7 +91,15 @@ def _end(screen: ConversationScreen) -> None:
 
 
 def _panel(screen: ConversationScreen) -> None:
-    screen.panel_wanted = not screen.panel_shown
+    """Open the panel, then all of its folds, then close it."""
+    panel = screen.query_one(SpeculationPanel)
+    if not screen.panel_shown:
+        screen.panel_shown = True
+        panel.open_folds({NOW})
+    elif panel.opened != set(FOLDS):
+        panel.open_folds(FOLDS)
+    else:
+        screen.panel_shown = False
     screen.lay_out()
 
 
@@ -89,6 +122,13 @@ def _copy_last(screen: ConversationScreen) -> None:
 
 ACTIONS: Mapping[str, Callable[[ConversationScreen], None]] = {
     "stop": _stop,
+    "choose": _choose,
+    "next_answer": lambda screen: walk_answers(screen, 1),
+    "previous_answer": lambda screen: walk_answers(screen, -1),
+    "page_up": lambda screen: screen.transcript.action_page(-1),
+    "page_down": lambda screen: screen.transcript.action_page(1),
+    "first_line": lambda screen: screen.transcript.action_home(),
+    "last_line": lambda screen: screen.transcript.action_end(),
     "interrupt": _interrupt,
     "help": lambda screen: show_help(screen.app, command_rows()),
     "panel": _panel,
@@ -106,8 +146,16 @@ ACTIONS: Mapping[str, Callable[[ConversationScreen], None]] = {
     "leave": lambda screen: screen.app.exit(0),
 }
 
-_TO_THE_PROMPT_FIRST = ("chat.stop", "chat.end")
-"""Keys that mean something else to a prompt with text in it."""
+_TO_THE_PROMPT_FIRST = (
+    "chat.stop",
+    "chat.end",
+    "chat.choose",
+    "chat.page_up",
+    "chat.page_down",
+    "chat.first",
+    "chat.last",
+)
+"""Keys that mean something else to a prompt with text in it, or to a selected message."""
 BINDINGS: list[BindingType] = [
     # Vim's, and the key of the saved conversations, which would take it: the first one that means something counts.
     Binding("ctrl+r", "redo_in_vim", "Redo", show=False, priority=True),

@@ -18,9 +18,12 @@ from app.shell.paths import log_file
 from app.shell.safe_text import shown
 from app.shell.terminal import Terminal
 from app.ui.chat.chat_screen import ChatScreen
+from app.ui.chat.key_pages import bound_keys
 from app.ui.chat.link import EngineLink, Link, Post
 from app.ui.chat.mailbox import Mailbox
 from app.ui.chat.messages import MailCame
+from app.ui.chat.palette import find_models, palette_offers
+from app.ui.dialogs.sheet import SheetScreen
 from app.ui.drawing.turns import keep_turns_short
 from app.ui.prompt.typed_text import meet_typing
 from app.ui.terminal.terminal_guard import leave_at_signals, terminal_to_itself
@@ -50,6 +53,8 @@ class ChatApp(App[int]):
         """Error that prevented the chat."""
         self.last_words: list[str] = []
         """Notes about saving that came after the screen was closed."""
+        self.resumed_by = ""
+        """Id that continues the conversation after the screen was closed; "": nothing was saved."""
         self.mailbox = Mailbox(self._wake)
         self._make_link = make_link
         self._now = now
@@ -72,6 +77,8 @@ class ChatApp(App[int]):
         record = self.chat.dialogue.record
         record.close()
         self.last_words = record.notes()
+        saved = record.conversation is not None and not record.private and bool(record.branch())
+        self.resumed_by = record.conversation.id if record.conversation is not None and saved else ""
         self.chat.link.close()
 
     def exit(self, *result: Any, **details: Any) -> None:
@@ -88,16 +95,29 @@ class ChatApp(App[int]):
         """Leave in order, also by Textual's own keys."""
         self.exit(0)
 
+    def action_command_palette(self) -> None:
+        """Open the palette, also by Textual's own key."""
+        if self.chat is not None:
+            find_models(self.chat)
+        super().action_command_palette()
+
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Yield the actions of the keys for the command palette."""
+        """Yield what the palette offers: actions of keys, slash commands, settings, themes and models."""
         if isinstance(screen, ChatScreen):
-            for key in KEYS.values():
-                yield SystemCommand(key.help, "", partial(screen.action_does, key.action))
+            bound = bound_keys(screen, KEYS)
+            for name, key in KEYS.items():
+                keys = ", ".join(bound.get(name, ()))
+                yield SystemCommand(key.help, f"key: {keys}", partial(screen.action_does, key.action))
+            yield from (SystemCommand(*offer) for offer in palette_offers(screen))
 
     async def on_event(self, event: Event) -> None:
         """Pass typed characters to the prompt in their order, wherever the focus is."""
-        if isinstance(event, Key | Paste) and not event.is_forwarded and isinstance(self.screen, ChatScreen):
-            meet_typing(self.screen, event)
+        if isinstance(event, Key | Paste) and not event.is_forwarded:
+            if isinstance(self.screen, SheetScreen) and (isinstance(event, Paste) or event.is_printable):
+                # It may have opened while the user types.
+                self.pop_screen()
+            if isinstance(self.screen, ChatScreen):
+                meet_typing(self.screen, event)
         await super().on_event(event)
 
     def notify(self, message: str, *, title: str = "", **options: Any) -> None:
@@ -120,6 +140,8 @@ def run_screen(request: Request) -> int:
         Terminal().warn(note)
     if app.failure is not None:
         raise app.failure
+    if app.resumed_by:
+        Terminal(quiet=request.quiet).tell(f"To continue this conversation: localspec run --resume {app.resumed_by}")
     if not isinstance(code, int):
         raise LocalspecError("The screen failed.", hint=f"See {log_file()} for details, and please report it.")
     return code

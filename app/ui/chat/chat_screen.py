@@ -16,13 +16,15 @@ from app.flags.request import Request
 from app.ui.chat.actions import ACTIONS, BINDINGS
 from app.ui.chat.commands import COMMANDS, complete_argument, run_command
 from app.ui.chat.conversation_screen import ConversationScreen
-from app.ui.chat.conversing import ask, copy, edit, replay, say, switch_branch
+from app.ui.chat.conversing import ask, copy, replay, say, switch_branch
+from app.ui.chat.editing import edit
 from app.ui.chat.failures import survived
 from app.ui.chat.link import Link
 from app.ui.chat.mailbox import Mailbox, Pace
 from app.ui.chat.message_handlers import hear
 from app.ui.chat.messages import LoadProgress, Mail, MailCame
 from app.ui.drawing.key_footer import KeyFooter
+from app.ui.panel.load_words import load_words
 from app.ui.panel.panel import SpeculationPanel
 from app.ui.panel.status import StatusLine
 from app.ui.prompt.prompt import Prompt
@@ -43,6 +45,8 @@ class ChatScreen(ConversationScreen):
         self.mailbox = mailbox
         self.outgoing = Outgoing(self)
         self._pace = Pace()
+        self._begun = 0.0
+        """Time of `now` at the start of the first load, in seconds."""
 
     def compose(self) -> ComposeResult:
         """Lay out the screen."""
@@ -56,10 +60,13 @@ class ChatScreen(ConversationScreen):
 
     @property
     def active_bindings(self) -> dict[str, ActiveBinding]:
-        """The keys in the order of `app.chat_input.keys`; the prompt's own would come first."""
+        """The keys of a selected message, then those of `app.chat_input.keys` in their order, then the prompt's."""
         order = {name: place for place, name in enumerate(KEYS)}
-        found = super().active_bindings
-        return dict(sorted(found.items(), key=lambda one: order.get(one[1].binding.id or "", len(order))))
+
+        def place(one: ActiveBinding) -> int:
+            return -1 if isinstance(one.node, Transcript) else order.get(one.binding.id or "", len(order))
+
+        return dict(sorted(super().active_bindings.items(), key=lambda one: place(one[1])))
 
     def on_mount(self) -> None:
         """Load the models; the user may type meanwhile."""
@@ -70,11 +77,21 @@ class ChatScreen(ConversationScreen):
         prompt.vim = self.request.screen.vim
         prompt.holds = self.outgoing.holds
         self.watch(self.transcript, "selected", self.show_flow, init=False)
+        self.watch(self.transcript, "more_below", self.show_flow, init=False)
         self.watch(prompt, "mode", self.show_flow)
         prompt.focus()
-        self.transcript.greeting = "Loading the model …"
         self.load(self.wanted)
+        self._begun = self.now()
+        self._greet()
+        self._greeting_timer = self.set_interval(1, self._greet)
         self.call_after_refresh(warm_up)
+
+    def _greet(self) -> None:
+        """Say what the first load does, until it is over."""
+        if self.ready is None:
+            self.transcript.greeting = load_words(self.wanted.model, self.flow.loading, self.now() - self._begun)
+        else:
+            self._greeting_timer.stop()
 
     def watch_busy(self, busy: str) -> None:
         """Stop the cursor's blinking during an answer: each blink is a drawing."""
@@ -127,6 +144,7 @@ class ChatScreen(ConversationScreen):
         """Handle one message of the engine."""
         if isinstance(mail, LoadProgress):
             self.flow.loading = (mail.name, mail.fraction)
+            self._greet()
             self.show_flow()
         elif mail.message is None:
             self.over(mail.job)

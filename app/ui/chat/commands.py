@@ -11,7 +11,6 @@ from app.manual.pages import TOPICS, page_of
 from app.ui.chat.conversation_screen import ConversationScreen
 from app.ui.chat.conversing import (
     copy,
-    edit,
     find_session,
     new_conversation,
     redo,
@@ -21,9 +20,14 @@ from app.ui.chat.conversing import (
     switch_branch,
     undo,
 )
+from app.ui.chat.editing import edit
 from app.ui.chat.help import show_help, show_page
-from app.ui.chat.pickers import change_draft, change_model, change_strict, pick_draft, pick_model
+from app.ui.dialogs.pickers import change_draft, change_model, change_strict, pick_draft, pick_model
+from app.ui.dialogs.sheet import SheetScreen
+from app.ui.dialogs.themes import ThemeScreen
+from app.ui.drawing.open_once import open_once
 from app.wording.report import table
+from app.wording.short_names import short_drafter
 from drafters.registry import drafter_help, names_to_offer
 from models.errors import UsageError
 from models.sampling.accept import Accept
@@ -108,7 +112,13 @@ def _system(screen: ConversationScreen, argument: str) -> None:
 
 def _stats(screen: ConversationScreen, _: str) -> None:
     last = screen.dialogue.last
-    screen.output("No answer yet." if last is None else table(last.stats, last.drafter, last.accept))
+    if last is None:
+        raise UsageError(
+            "There is no answer yet, so there are no figures.", hint="/stats shows those of the last answer."
+        )
+    short = short_drafter(last.drafter)
+    name = short if short == last.drafter else f"{short} ({last.drafter})"
+    open_once(screen.app, SheetScreen("The last answer", lambda width: table(last.stats, name, last.accept, width)))
 
 
 def _draft(screen: ConversationScreen, argument: str) -> None:
@@ -193,6 +203,9 @@ def _code(screen: ConversationScreen, argument: str) -> None:
 
 
 def _theme(screen: ConversationScreen, argument: str) -> None:
+    if not argument:
+        open_once(screen.app, ThemeScreen(screen.app.theme))
+        return
     if argument not in THEMES:
         raise UsageError(f"Unknown theme '{argument}'.", hint=f"The themes are: {', '.join(THEMES)}.")
     screen.app.theme = THEMES[argument]
@@ -252,7 +265,7 @@ COMMANDS: Mapping[str, Command] = {
     "save": Command(_save, "FILE", "write this conversation to a new file, as Markdown, or as JSON for .json"),
     "resume": Command(_resume, "[ID]", "find and continue a saved conversation"),
     "history": Command(_search, "[WORDS]", "list saved conversations, or search in them"),
-    "theme": Command(_theme, "NAME", f"change the colours: {', '.join(THEMES)}"),
+    "theme": Command(_theme, "[NAME]", f"choose the colours, or change them: {', '.join(THEMES)}"),
     "vim": Command(_vim, "", "switch vim keys in the prompt on or off"),
     "quit": Command(lambda screen, _: screen.app.exit(0), "", "leave"),
 }

@@ -1,6 +1,6 @@
 """Base class of the chat screen: the state of a conversation and its display, used by keys, commands and handlers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rich.text import Text
@@ -25,12 +25,16 @@ from app.ui.transcript.transcript import Transcript
 from drafters.registry import DrafterSpec
 from models.errors import LocalspecError
 
-_WIDE = 110
-"""Least columns of the screen at which the panel is shown by default."""
+_WIDE = 90
+"""Least columns of the screen at which the panel stands beside the messages, and not below them."""
 _TALL = 16
 """Least lines of the screen at which the footer with the keys is shown."""
 MESSAGE_SELECTED = "message selected, Esc to type"
 """Shown in the status line while keys act on a selected message."""
+EDITING = "editing, Esc cancels"
+"""Shown in the status line while the prompt's text replaces an earlier message."""
+MORE_BELOW = "more below, PgDn"
+"""Shown in the status line while there is text below the last line that is seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +72,14 @@ class ConversationScreen(SparingScreen):
         """Plan of the last load, running or ended."""
         self.loads_target = True
         """Whether the last load included the target, and not the drafter alone."""
+        self.unsent = ""
+        """Text of the prompt when an earlier message took its place to be edited."""
+        self.models: Sequence[str] = ()
+        """Names of the models on this machine, as the palette offers them."""
         self.leaving = False
         """Whether Ctrl-C was pressed once with no answer to stop; a second press leaves."""
-        self.panel_wanted: bool | None = None
-        """Whether the panel is shown; None: where there is room."""
+        self.panel_shown = False
+        """Whether the panel is shown."""
         self.ended_at: float | None = None
         """Time of `now` at the end of the last answer, in seconds; None before the first."""
         self.load_job = 0
@@ -88,18 +96,15 @@ class ConversationScreen(SparingScreen):
         return self.query_one(Prompt)
 
     @property
-    def panel_shown(self) -> bool:
-        """Whether the panel stands beside the messages."""
-        return self.size.width >= _WIDE if self.panel_wanted is None else self.panel_wanted
-
-    @property
     def message_selected(self) -> bool:
         """Whether keys act on a selected message."""
-        return self.transcript.has_focus and self.transcript.selected is not None
+        # The widget hears of its focus later.
+        return self.focused is self.transcript and self.transcript.selected is not None
 
     def lay_out(self) -> None:
         """Show or hide the panel and the line of keys, as the screen's size allows."""
         self.query_one(SpeculationPanel).display = self.panel_shown
+        self.query_one("#middle").set_class(self.size.width < _WIDE, "-narrow")
         self.query_one(Footer).display = self.size.height >= _TALL
         self.show_flow()
 
@@ -121,8 +126,9 @@ class ConversationScreen(SparingScreen):
             panel.show(self.flow)
         editing = self.editing is not None and not self.prompt.history.is_walked
         chosen = MESSAGE_SELECTED if self.message_selected else self.prompt.mode
-        mode = " ".join(filter(None, [chosen, "editing" if editing else ""]))
-        self.query_one(StatusLine).show(self.flow, mode, None if panel.display else self._legend())
+        below = MORE_BELOW if self.transcript.more_below else ""
+        mode = " · ".join(filter(None, [chosen, EDITING if editing else "", below]))
+        self.query_one(StatusLine).show(self.flow, mode, self._legend())
 
     def _legend(self) -> Text | None:
         """Return the legend of the token origins; None while they are not marked."""

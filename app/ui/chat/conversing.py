@@ -1,6 +1,7 @@
 """Actions on the conversation: send, stop, edit, branch, undo, resume, replay, copy."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from app.chat_input.input_text import with_files
@@ -12,9 +13,11 @@ from app.history.records import Entry
 from app.history.resume import Resumed, find_resumed
 from app.ui.chat.clipboard import copied_note, keep_copy
 from app.ui.chat.conversation_screen import ConversationScreen, Waiting
-from app.ui.chat.sessions import SessionScreen
+from app.ui.dialogs.sessions import SessionScreen
+from app.ui.drawing.open_once import open_once
 from app.ui.panel.replay import ReplayScreen
 from app.wording.report import empty_answer_note
+from app.wording.short_names import short_drafter
 from models.errors import UsageError
 from models.system.counted import counted
 
@@ -22,8 +25,6 @@ _RUNNING = "An answer is being generated. Escape stops it."
 _LOADING = "A model or a drafter is loading. Escape cancels it."
 _FIRST = "The model is still loading. Try again when it is ready."
 _WAITING = "A message is waiting for the model to load. Send the next one after its answer."
-_AGAIN = "Enter sends the edited message on a new branch. An empty prompt cancels the edit."
-_KEPT = "Up brings back the unsent text."
 
 
 def say(screen: ConversationScreen, text: str, pasted: Sequence[str] = ()) -> None:
@@ -54,7 +55,7 @@ def say(screen: ConversationScreen, text: str, pasted: Sequence[str] = ()) -> No
 def can_not_say(screen: ConversationScreen) -> bool:
     """Return whether another message must be answered first; the user is notified."""
     if is_held := screen.busy == "answering" or screen.waiting is not None:
-        _notify(screen, _RUNNING if screen.waiting is None else _WAITING)
+        notify(screen, _RUNNING if screen.waiting is None else _WAITING)
     return is_held
 
 
@@ -94,8 +95,18 @@ def add_entry(screen: ConversationScreen, entry: Entry) -> None:
         return
     rounds = screen.dialogue.rounds(entry)
     lengths, marks = rounds.marks() if rounds else ((), ())
-    footer, divides = figures(entry.answer), entry.answer.divides
+    answer = replace(entry.answer, drafter=short_drafter(entry.answer.drafter))
+    footer = " · ".join(filter(None, [figures(answer), alternatives_text(screen, entry.id)]))
+    divides = answer.divides
     screen.transcript.add_answer(entry.id, entry.text, footer, lengths, marks, divides=divides)
+
+
+def alternatives_text(screen: ConversationScreen, key: int) -> str:
+    """Return which of several answers to one message an entry is, and how to see the others; "" for the only one."""
+    others = [entry.id for entry in screen.dialogue.alternatives(key)]
+    if len(others) < 2 or key not in others:
+        return ""
+    return f"answer {others.index(key) + 1} of {len(others)} (Alt-Left, Alt-Right)"
 
 
 def remove_empty_answer(screen: ConversationScreen, *, noted: bool = False) -> None:
@@ -133,7 +144,7 @@ def is_busy(screen: ConversationScreen) -> bool:
     """Return whether the engine is loading or answering; the user is notified."""
     if screen.busy:
         doing = _LOADING if screen.busy == "loading" else _RUNNING
-        _notify(screen, _FIRST if screen.ready is None else doing)
+        notify(screen, _FIRST if screen.ready is None else doing)
     return bool(screen.busy)
 
 
@@ -150,7 +161,7 @@ def regenerate(screen: ConversationScreen) -> None:
         return
     question = screen.dialogue.again()
     if question is None:
-        _notify(screen, "There is no message yet.")
+        notify(screen, "There is no message yet.")
     else:
         start(screen, question)
 
@@ -177,24 +188,35 @@ def new_conversation(screen: ConversationScreen) -> None:
 def copy(screen: ConversationScreen, text: str, what: str) -> None:
     """Copy a text to the terminal's clipboard and to a file; a private chat writes no file."""
     screen.app.copy_to_clipboard(text)
-    _notify(screen, copied_note(text, what, keep_copy(text) if screen.request.saved else None))
+    notify(screen, copied_note(text, what, keep_copy(text) if screen.request.saved else None))
 
 
-def switch_branch(screen: ConversationScreen, key: int) -> None:
-    """Switch to the next branch of a message."""
+def walk_answers(screen: ConversationScreen, step: int) -> None:
+    """Show the next answer to the message of the last answer that has several, or with -1 the one before."""
+    branch = screen.dialogue.record.branch()
+    several = (e.id for e in reversed(branch) if e.answer and len(screen.dialogue.alternatives(e.id)) > 1)
+    key = next(several, None)
+    if key is None:
+        notify(screen, "No message has several answers. F5 answers the last message again.")
+    else:
+        switch_branch(screen, key, step)
+
+
+def switch_branch(screen: ConversationScreen, key: int, step: int = 1) -> None:
+    """Switch to the next branch of a message, or with -1 to the one before."""
     if is_busy(screen):
         return
     others = screen.dialogue.alternatives(key)
     place = next((i for i, entry in enumerate(others) if entry.id == key), 0)
     if len(others) < 2:
-        _notify(screen, "This message has no other branch. F5 answers again, F6 edits the last message.")
+        notify(screen, "This message has no other branch. F5 answers again, F6 edits the last message.")
         return
-    chosen, was_selected = others[(place + 1) % len(others)], screen.transcript.selected == key
+    chosen, was_selected = others[(place + step) % len(others)], screen.transcript.selected == key
     _go_to(screen, chosen)
     if was_selected:
         # The next press of the key goes to the branch after this one.
         screen.transcript.selected = chosen.id
-    _notify(screen, f"Branch {(place + 1) % len(others) + 1} of {len(others)}.")
+    notify(screen, f"Branch {(place + step) % len(others) + 1} of {len(others)}.")
 
 
 def redo(screen: ConversationScreen) -> bool:
@@ -204,7 +226,7 @@ def redo(screen: ConversationScreen) -> bool:
     undone = screen.dialogue.undone()
     if undone is not None:
         _go_to(screen, undone)
-        _notify(screen, "The undone message is back.")
+        notify(screen, "The undone message is back.")
     return undone is not None
 
 
@@ -214,33 +236,15 @@ def _go_to(screen: ConversationScreen, entry: Entry) -> None:
     screen.link.recall(*screen.dialogue.resumed())
 
 
-def edit(screen: ConversationScreen, key: int) -> None:
-    """Put a message of the user into the prompt as it was typed. Sent again, it begins a new branch.
-
-    Files that it mentions are then read again.
-    """
-    record = screen.dialogue.record
-    entry = record.entries.get(key)
-    if entry is not None and entry.role == "assistant":
-        entry = record.entries.get(entry.parent or 0)
-    if entry is None:
-        return
-    hint = _KEPT if screen.prompt.text else ""
-    screen.prompt.replace_text(entry.as_typed)
-    screen.editing = entry.id
-    screen.prompt.focus()
-    _notify(screen, " ".join(filter(None, [_AGAIN, hint])))
-
-
 def replay(screen: ConversationScreen, key: int | None) -> None:
     """Open the replay of an answer, by default the last one, if its rounds were recorded."""
     answers = [entry for entry in screen.dialogue.record.branch() if entry.answer is not None]
     entry = next((entry for entry in answers if entry.id == key), answers[-1] if answers else None)
     rounds = screen.dialogue.rounds(entry) if entry else None
     if rounds is None:
-        _notify(screen, "This conversation has no answer with recorded rounds.")
+        notify(screen, "This conversation has no answer with recorded rounds.")
     else:
-        screen.app.push_screen(ReplayScreen(rounds))
+        open_once(screen.app, ReplayScreen(rounds))
 
 
 def find_session(screen: ConversationScreen) -> None:
@@ -248,7 +252,7 @@ def find_session(screen: ConversationScreen) -> None:
     if not is_busy(screen):
         # The search is on a thread of its own, and may outlive the list.
         note = partial(screen.call_later, screen.note)
-        screen.app.push_screen(SessionScreen(note), partial(screen.chosen, resume))
+        open_once(screen.app, SessionScreen(note), partial(screen.chosen, resume))
 
 
 def resume(screen: ConversationScreen, conversation: str) -> None:
@@ -274,7 +278,7 @@ def resume(screen: ConversationScreen, conversation: str) -> None:
 def bring_unanswered(screen: ConversationScreen, resumed: Resumed) -> None:
     """Put an unanswered last message of a conversation into the prompt, unless the prompt has text."""
     if resumed.unanswered is not None and not screen.prompt.offer(resumed.unanswered):
-        _notify(screen, "The last message has no answer yet. Up brings it into the prompt.")
+        notify(screen, "The last message has no answer yet. Up brings it into the prompt.")
 
 
 def _nothing_read(screen: ConversationScreen) -> None:
@@ -283,5 +287,6 @@ def _nothing_read(screen: ConversationScreen) -> None:
     screen.show_flow()
 
 
-def _notify(screen: ConversationScreen, text: str) -> None:
+def notify(screen: ConversationScreen, text: str) -> None:
+    """Show a notice."""
     screen.app.notify(text, markup=False)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from rich.table import Table
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
+from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Label, Static
 
@@ -14,7 +14,9 @@ from app.chat_input.keys import KEYS
 from app.manual.pages import TOPICS, Page, page_of
 from app.manual.rendering import manual_markdown
 from app.ui.chat.key_pages import bound_keys, key_rows, page_table
+from app.ui.drawing.open_once import open_once
 
+_CLOSES = "Escape closes, arrows scroll"
 _TYPING = (
     ("enter", "Send"),
     ("ctrl+j, shift+enter, alt+enter", "Start a new line"),
@@ -29,6 +31,7 @@ _MESSAGES = (
     ("y", "Copy the message or the code block"),
     ("e", "Edit the message and send it again, on a new branch"),
     ("b", "Switch to another branch of the message"),
+    ("o", "Open a folded message, or fold it again"),
     ("r", "Step through the answer, round by round"),
     ("t", "Show or hide the model's thinking before its answers"),
 )
@@ -36,7 +39,7 @@ _MESSAGES = (
 
 def show_help(app: App[Any], commands: Sequence[tuple[str, str]]) -> None:
     """Open the help screen. `commands` gives for each command how it is typed and what it does."""
-    app.push_screen(HelpScreen(commands))
+    open_once(app, HelpScreen(commands))
 
 
 class HelpScreen(ModalScreen[None]):
@@ -53,17 +56,19 @@ class HelpScreen(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         """Lay out the screen."""
-        with VerticalScroll(classes="dialog", id="help"):
-            yield Label("Keys", classes="title")
-            yield Static(self._keys())
-            yield Label("In the prompt", classes="title")
-            yield Static(page_table(_TYPING))
-            yield Label("In the messages", classes="title")
-            yield Static(page_table(_MESSAGES))
-            yield Label("Commands", classes="title")
-            yield Static(page_table(self._commands))
-            yield Label("The manual", classes="title")
-            yield Static(page_table((f"/help {page.topic}", page.summary) for page in map(page_of, TOPICS)))
+        with Vertical(classes="dialog", id="help"):
+            with VerticalScroll():
+                yield Label("Keys", classes="title")
+                yield Static(self._keys())
+                yield Label("In the prompt", classes="title")
+                yield Static(page_table(_TYPING))
+                yield Label("In the messages", classes="title")
+                yield Static(page_table(_MESSAGES))
+                yield Label("Commands", classes="title")
+                yield Static(page_table(self._commands))
+                yield Label("The manual", classes="title")
+                yield Static(page_table((f"/help {page.topic}", page.summary) for page in map(page_of, TOPICS)))
+            yield Label(_CLOSES, classes="keys")
 
     def on_mount(self) -> None:
         """Let the keys scroll."""
@@ -77,7 +82,7 @@ class HelpScreen(ModalScreen[None]):
 
 def show_page(app: App[Any], page: Page) -> None:
     """Open a page of the manual."""
-    app.push_screen(ManualScreen(page))
+    open_once(app, ManualScreen(page))
 
 
 class ManualScreen(ModalScreen[None]):
@@ -93,8 +98,10 @@ class ManualScreen(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         """Lay out the page."""
-        with VerticalScroll(classes="dialog", id="manual"):
-            yield Static(manual_markdown(self.page.plain, "/help"))
+        with Vertical(classes="dialog", id="manual"):
+            with VerticalScroll():
+                yield Static(manual_markdown(self.page.plain, "/help"))
+            yield Label(_CLOSES, classes="keys")
 
     def on_mount(self) -> None:
         """Let the keys scroll."""

@@ -11,10 +11,14 @@ from app.engine.conversation.session import Reading
 from app.engine.decoding.origins import origins
 from app.flags.request import Request
 from app.history.recorder import source_of, start_recorder
+from app.shell.columns import wrapped
 from app.ui.chat.conversation_screen import ConversationScreen
-from app.ui.chat.conversing import add_entry, bring_unanswered, remove_empty_answer, take_back
+from app.ui.chat.conversing import add_entry, alternatives_text, bring_unanswered, remove_empty_answer, take_back
+from app.ui.dialogs.sheet import SheetScreen
+from app.ui.drawing.open_once import open_once
 from app.wording.explanation import explanation_text
 from app.wording.report import ending_note, summary, unfinished_note
+from app.wording.short_names import short_drafter, with_short_names
 from app.wording.walk_text import walk_text
 from models.library.catalog import STARTER
 
@@ -39,7 +43,10 @@ def _on_ready(screen: ConversationScreen, ready: Ready) -> None:
     else:
         screen.dialogue.record.model = ready.model
         screen.dialogue.record.source = source_of(screen.request.plan.model)
-        screen.note(f"{ready.model}: {ready.description}, context {ready.context_size:,}, drafter {ready.drafter}")
+        screen.note(
+            f"{ready.model}: {ready.description}, context {ready.context_size:,}, "
+            f"drafter {short_drafter(ready.drafter)}"
+        )
     for note in (*ready.notes, *ready.chat_notes):
         screen.note(note)
     screen.link.recall(*screen.dialogue.resumed())
@@ -89,7 +96,8 @@ def _on_ended(screen: ConversationScreen, ended: Ended) -> None:
             ending_note(ended.finish, in_chat=True, formed=formed),
             None if has_text else unfinished_note(ended.finish),
         ]
-        screen.transcript.finish(entry, " ".join(filter(None, [*notes, summary(ended)])))
+        figures = " ".join(filter(None, [*notes, summary(replace(ended, drafter=short_drafter(ended.drafter)))]))
+        screen.transcript.finish(entry, " · ".join(filter(None, [figures, alternatives_text(screen, entry)])))
     else:
         remove_empty_answer(screen, noted=True)
     screen.show_flow()
@@ -111,8 +119,23 @@ def _on_failed(screen: ConversationScreen, failed: Failed) -> None:
 
 def _on_explained(screen: ConversationScreen, explained: Explained) -> None:
     # Only now: what was asked while a model or a drafter was loaded is answered by what came of that.
-    screen.note(f"Drafter {screen.dialogue.drafter}, {draft_length_text(screen.dialogue.settings)}.")
-    screen.output(explanation_text(explained.explanation))
+    drafter, found = screen.dialogue.drafter, with_short_names(explained.explanation)
+    about = f"Drafter {short_drafter(drafter)}, {draft_length_text(screen.dialogue.settings)}."
+    full = [] if short_drafter(drafter) == drafter else [f"Full name: {drafter}"]
+
+    def draw(width: int) -> str:
+        head = [line for text in (about, *full) for line in wrapped(text, 0, 2, width)]
+        return "\n".join([*head, "", explanation_text(found, width)])
+
+    open_once(screen.app, SheetScreen("Costs and gains of drafting", draw))
+
+
+def _on_walked(screen: ConversationScreen, walked: Walked) -> None:
+    if walked.walk is None:
+        screen.note(walked.reason)
+        return
+    walked = replace(walked, walk=replace(walked.walk, source=short_drafter(walked.walk.source)))
+    open_once(screen.app, SheetScreen("How a draft was verified", lambda width: walk_text(walked, "utf-8", width)))
 
 
 def _greeting(ready: Ready, request: Request) -> str:
@@ -135,5 +158,5 @@ _HANDLERS: Mapping[type, Callable[[ConversationScreen, Any], None]] = {
     Ended: _on_ended,
     Failed: _on_failed,
     Explained: _on_explained,
-    Walked: lambda screen, walked: screen.output(walk_text(walked, "utf-8")),
+    Walked: _on_walked,
 }

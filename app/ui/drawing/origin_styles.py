@@ -24,18 +24,18 @@ class Palette(StrEnum):
 
 _TEXT_STYLES = {
     Origin.PLAIN: "",
-    Origin.MODEL: "bold",
-    Origin.TEXT: "bold reverse",
-    Origin.HEAD: "bold italic reverse",
-    Origin.SUFFIX: "underline",
-    Origin.LOOKUP: "bold underline",
-    Origin.MEMORY: "italic underline",
-    Origin.CHECKED: "bold italic",
-    Origin.SIBLING: "bold italic underline",
-    Origin.FORCED: "italic reverse",
-    Origin.OTHER: "italic",
-    Origin.REPLACEMENT: "reverse",
-    Origin.BONUS: "reverse underline",
+    Origin.MODEL: "underline",
+    Origin.TEXT: "bold underline",
+    Origin.HEAD: "dim italic underline",
+    Origin.SUFFIX: "italic",
+    Origin.LOOKUP: "bold italic",
+    Origin.MEMORY: "bold italic underline",
+    Origin.CHECKED: "italic underline",
+    Origin.SIBLING: "dim underline",
+    Origin.FORCED: "dim",
+    Origin.OTHER: "dim italic",
+    Origin.REPLACEMENT: "bold",
+    Origin.BONUS: "bold dim",
 }
 _COLOURS = {
     Palette.DARK: {

@@ -18,8 +18,10 @@ class Paper:
 
     width: int
     """Cells of the whole widget, the scroll bar's included."""
+    margin: int
+    """Empty cells at the left."""
     room: int
-    """Cells of what is written on: gutter and text."""
+    """Cells of what is written on: gutter and text, right of the margin."""
     style: Style
     """Base style below the style of each part."""
     background: Color
@@ -32,8 +34,14 @@ def row_strip(gutter: Line, body: Line, back: Style, paper: Paper) -> Strip:
     base = paper.style + back
     written = _cut([*_on(gutter, paper.style), *_on(body, base)], paper.room)
     rest = paper.room - Segment.get_line_length(written)
-    blank = [Segment(" " * rest, base), Segment(" " * (paper.width - paper.room), paper.style)]
-    return _filtered([*written, *(part for part in blank if part.text)], paper)
+    right = paper.width - paper.margin - paper.room
+    parts = [
+        Segment(" " * paper.margin, paper.style),
+        *written,
+        Segment(" " * rest, base),
+        Segment(" " * right, paper.style),
+    ]
+    return _filtered([part for part in parts if part.text], paper)
 
 
 def blank_strip(paper: Paper) -> Strip:

@@ -21,6 +21,7 @@ from app.ui.editor.file_screen import FileScreen, MakeEngine
 from app.ui.editor.line import WantedLine
 from app.ui.editor.status import TitleLine
 from app.ui.panel.panel import SpeculationPanel
+from app.ui.panel.panel_lines import FOLDS
 from app.ui.panel.status import StatusLine
 from models.text.fim import FimFormat, no_fim
 
@@ -50,7 +51,7 @@ class EditScreen(FileScreen):
         yield TitleLine(id="file")
         with Horizontal(id="middle"):
             yield self.area
-            yield SpeculationPanel(id="panel")
+            yield SpeculationPanel(id="panel", opened=FOLDS)
         with Vertical(id="bottom"):
             yield WantedLine(id="wanted")
             yield StatusLine(id="status")

@@ -69,11 +69,29 @@ def process_memory() -> int:
     return int(psutil.Process().memory_info().rss)
 
 
+class OtherPrograms:
+    """Share of the cores that other programs hold, since the last call."""
+
+    def __init__(self) -> None:
+        """Begin to measure."""
+        self._process = psutil.Process()
+        self()
+
+    def __call__(self) -> float:
+        """Return the share, 0 to 1."""
+        cores = psutil.cpu_count() or 1
+        own = self._process.cpu_percent() / cores
+        return min(1.0, max(0.0, psutil.cpu_percent() - own) / 100)
+
+
 class Flow:
     """Figures of the running answer, or of the last; a rate is None where it has no meaning."""
 
-    def __init__(self, memory: Callable[[], int] = process_memory) -> None:
-        """Begin without an answer. `memory` returns the memory of this process in bytes."""
+    def __init__(self, memory: Callable[[], int] = process_memory, others: Callable[[], float] | None = None) -> None:
+        """Begin without an answer.
+
+        `memory` returns the memory of this process in bytes, `others` the share of the cores that other programs hold.
+        """
         self.running = False
         """Whether an answer is being given."""
         self.loading: tuple[str, float | None] | None = None
@@ -102,7 +120,10 @@ class Flow:
         """The last rounds of the answer, the latest at the end."""
         self.origins: Counter[Origin] = Counter()
         """Tokens of the answer by where they came from."""
+        self.others = 0.0
+        """Share of the cores that other programs hold, 0 to 1."""
         self._measure_memory = memory
+        self._measure_others = others or OtherPrograms()
         self._measured = float("-inf")
         self._stats = Stats()
         # Tokens and seconds up to the end of a round: of all those in the last two seconds, and of the one before them.
@@ -150,7 +171,7 @@ class Flow:
         else:
             self._on_end(message)
         if now - self._measured >= _MEMORY_SECONDS:
-            self.memory, self._measured = self._measure_memory(), now
+            self.memory, self.others, self._measured = self._measure_memory(), self._measure_others(), now
 
     @property
     def stats(self) -> Snapshot:

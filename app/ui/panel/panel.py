@@ -1,12 +1,12 @@
 """The panel beside the chat that shows speculation at work."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from rich.segment import Segment
 from rich.style import Style as RichStyle
 from textual.content import Content
-from textual.events import Resize
+from textual.events import Click, Resize
 from textual.strip import Strip
 from textual.style import Style
 from textual.timer import Timer
@@ -14,7 +14,7 @@ from textual.timer import Timer
 from app.ui.drawing.line_view import LineView
 from app.ui.drawing.origin_styles import palette_of
 from app.ui.panel.flow import Flow
-from app.ui.panel.panel_lines import panel_lines
+from app.ui.panel.panel_lines import NOW, fold_at, panel_lines
 
 _PAUSE = 1.0
 """Seconds between two pictures."""
@@ -61,14 +61,20 @@ class SpeculationPanel(LineView, can_focus=True):
         *,
         ascii_only: bool = False,
         clock: Callable[[], float] = time.monotonic,
+        opened: Iterable[str] = (NOW,),
         id: str | None = None,  # noqa: A002
     ) -> None:
-        """Draw with ASCII alone where the terminal has nothing else; the clock says when the next picture is due."""
+        """Draw with ASCII alone where the terminal has nothing else; the clock says when the next picture is due.
+
+        `opened` are the folds that are open at first.
+        """
         super().__init__(id=id)
         self._ascii = ascii_only
         self._clock = clock
         self._lines: list[Content] = []
         self._flow: Flow | None = None
+        self.opened = frozenset(opened)
+        """The folds that are open."""
         self._drawn_at = float("-inf")
         self._timer: Timer | None = None
         self._ink: _Ink | None = None
@@ -81,6 +87,18 @@ class SpeculationPanel(LineView, can_focus=True):
             self._draw()
         elif self._timer is None:
             self._timer = self.set_timer(wait, self._draw)
+
+    def open_folds(self, names: Iterable[str]) -> None:
+        """Open these folds, and close the others."""
+        self.opened = frozenset(names)
+        self._draw()
+
+    def on_click(self, event: Click) -> None:
+        """Open or close the fold whose heading was clicked."""
+        row = event.y + self.scroll_offset.y
+        name = fold_at(self._lines[row]) if row < len(self._lines) else None
+        if name is not None:
+            self.open_folds(self.opened ^ {name})
 
     def render_line(self, y: int) -> Strip:
         """Return a line of the panel.
@@ -113,7 +131,7 @@ class SpeculationPanel(LineView, can_focus=True):
             return
         self._drawn_at = self._clock()
         colours = palette_of(self.app)
-        self._lines = panel_lines(self._flow, self._room, colours, ascii_only=self._ascii)
+        self._lines = panel_lines(self._flow, self._room, colours, ascii_only=self._ascii, opened=self.opened)
         self.grow(len(self._lines))
         self._paint()
 

@@ -1,6 +1,6 @@
 """Lines of the panel at a given width."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from rich.cells import cell_len
 from textual.content import Content
@@ -9,20 +9,62 @@ from app.engine.decoding.origins import Origin
 from app.ui.drawing.origin_styles import Palette, legend
 from app.ui.panel.bars import UNKNOWN, bar, fit, meter, percent, rate, shown, size, sparkline
 from app.ui.panel.flow import Flow, SourceTally
+from app.ui.panel.status import FASTER as _FASTER
+from app.ui.panel.status import SLOWER as _SLOWER
+from app.ui.panel.status import slow_reason
+from app.wording.short_names import short_drafter
 from models.system.counted import counted
 
+NOW, SOURCES, MACHINE = FOLDS = ("Now", "Sources", "Machine")
+"""The folds of the panel."""
+_OPEN, _CLOSED, _OPEN_ASCII, _CLOSED_ASCII = _MARKS = ("▾", "▸", "v", ">")
 _PLACES = 8
 """Places of a draft with a bar, at most."""
 _NARROWEST_BAR = 3
 _TITLE, _MINOR = "bold", "dim"
 
 
-def panel_lines(flow: Flow, width: int, colours: Palette, *, ascii_only: bool = False) -> list[Content]:
-    """Return the sections of a flow as lines, with an empty line between two sections."""
+def panel_lines(
+    flow: Flow, width: int, colours: Palette, *, ascii_only: bool = False, opened: Collection[str] = FOLDS
+) -> list[Content]:
+    """Return a headline and the folds as lines, with an empty line between two sections.
+
+    `opened` are the names of the open folds.
+    """
     page = _Page(flow, width, colours, ascii_only)
-    speculation = (page.speed, page.acceptance, page.rounds, page.length, page.time, page.sources, page.pauses)
-    drawn = [list(section()) for section in (*speculation, page.room, page.origins)]
+    folds = {
+        NOW: (page.speed, page.acceptance, page.rounds, page.length),
+        SOURCES: (page.sources, page.pauses, page.origins),
+        MACHINE: (page.time, page.room, page.names),
+    }
+    drawn = [list(page.headline())]
+    for name, sections in folds.items():
+        drawn.append([page.fold(name, is_open=name in opened)])
+        drawn += [list(section()) for section in sections if name in opened]
     return [line.truncate(width) for lines in drawn if lines for line in (*lines, Content())][:-1]
+
+
+def fold_at(line: Content) -> str | None:
+    """Return the name of the fold whose heading a line is; None: it is none."""
+    return next((name for name in FOLDS if line.plain[:1] in _MARKS and line.plain[2:] == name), None)
+
+
+def headline(flow: Flow) -> str:
+    """Return what drafting did for the running or last answer, in a sentence."""
+    stats, gain = flow.stats, flow.speed_up
+    if not stats.rounds:
+        return "No answer yet: drafts and their gain are counted here."
+    if not stats.drafted:
+        return "Nothing was drafted: each token took one pass."
+    right = f"{'was' if stats.accepted == 1 else 'were'} right"
+    said = f"Of {counted(stats.drafted, 'drafted token')} {stats.accepted:,} {right}"
+    if gain is None:
+        return f"{said}."
+    if gain < _SLOWER:
+        return f"{said}; this answer had {gain:.2f} of plain speed: {slow_reason(flow)}."
+    if gain < _FASTER:
+        return f"{said}; that made this answer as fast as plain decoding."
+    return f"{said}; that made this answer {gain:.1f} times as fast."
 
 
 class _Page:
@@ -34,6 +76,22 @@ class _Page:
         self._width = width
         self._colours = colours
         self._ascii = ascii_only
+
+    def headline(self) -> Iterator[Content]:
+        """Yield what drafting did for the answer, in a sentence."""
+        yield from self._text(headline(self._flow), _TITLE)
+
+    def fold(self, name: str, *, is_open: bool) -> Content:
+        """Return the heading of a fold."""
+        marks = (_OPEN_ASCII, _CLOSED_ASCII) if self._ascii else (_OPEN, _CLOSED)
+        return Content.styled(f"{marks[0] if is_open else marks[1]} {name}", "bold $accent")
+
+    def names(self) -> Iterator[Content]:
+        """Yield the model and the drafter with their full names."""
+        for title, name in (("Model", self._flow.model), ("Drafter", self._flow.drafter)):
+            if name:
+                yield from self._text(title, _TITLE)
+                yield from self._text(shown(name, ascii_only=self._ascii), _MINOR)
 
     def speed(self) -> Iterator[Content]:
         """Yield the speed-up over plain decoding and the throughput."""
@@ -153,7 +211,7 @@ class _Page:
         return Content.assemble(f"{label} ", (drawn, "$accent"), f" {figures}")
 
     def _name(self, name: str) -> str:
-        return shown(name, ascii_only=self._ascii)
+        return shown(short_drafter(name), ascii_only=self._ascii)
 
     def _text(self, text: str, style: str = "") -> list[Content]:
         return Content.styled(text, style).wrap(self._width)

@@ -16,6 +16,8 @@ from app.ui.panel.replay_lines import Look, ReplayPage
 
 _SECONDS = 0.5
 """Time that a round is shown when they are played."""
+_TICK = 0.1
+"""Seconds between two pictures of a race."""
 _FOOTER_FROM = 10
 """Lines from which on the keys have a line of their own."""
 
@@ -74,6 +76,7 @@ class ReplayScreen(Screen[None]):
         Binding("end", "last", "last", id="replay.last", show=False),
         Binding("d", "rejection", "next rejection", id="replay.rejection"),
         Binding("space", "play", "play", id="replay.play"),
+        Binding("r", "race", "race", id="replay.race"),
         Binding("q,escape", "leave", "close", id="replay.leave"),
     ]
 
@@ -86,6 +89,8 @@ class ReplayScreen(Screen[None]):
         self._view = ReplayView(self._page, ascii_only=ascii_only)
         self._every: Every = every or self.set_interval
         self._ticks: Ticks | None = None
+        self._raced = 0.0
+        """Seconds of the answer that a race has played."""
 
     def compose(self) -> ComposeResult:
         """Lay out the screen."""
@@ -130,6 +135,16 @@ class ReplayScreen(Screen[None]):
                 self._go(0)
             self._ticks = self._every(_SECONDS, self._tick)
 
+    def action_race(self) -> None:
+        """Play the rounds at the speed they had, beside plain decoding, or stop playing."""
+        if self.is_playing:
+            self._rest()
+        elif self._page.rounds:
+            if self._is_last:
+                self._go(0)
+            self._raced = self._page.race.seconds(self.index - 1)
+            self._ticks = self._every(_TICK, self._race_on)
+
     def action_leave(self) -> None:
         """Close the screen."""
         self._rest()
@@ -141,6 +156,12 @@ class ReplayScreen(Screen[None]):
 
     def _tick(self) -> None:
         self._go(self.index + 1)
+        if self._is_last:
+            self._rest()
+
+    def _race_on(self) -> None:
+        self._raced += _TICK
+        self._go(max(self.index, self._page.race.round_at(self._raced)))
         if self._is_last:
             self._rest()
 

@@ -15,18 +15,24 @@ from app.shell.columns import released, visible
 from app.shell.safe_text import one_line
 from app.ui.drawing.origin_styles import Palette, origin_style
 from app.ui.panel.bars import bucket_of, buckets, fit, percent, probability, shown, sparkline
+from app.ui.panel.race import Race
 from app.ui.panel.status import status_text
+from app.wording.short_names import short_drafter
 from models.system.counted import counted
 
 _NOTHING = "This answer has no rounds."
 _PLAIN = "No round of this answer drafted: plain decoding, one token per pass."
 _SIGNS = {Origin.REPLACEMENT: "!", Origin.BONUS: "*", Origin.PLAIN: "="}
 _ACCEPTED, _REJECTED, _UNSEEN = "+", "x", "-"
+_TICKS = {_ACCEPTED: "✓", _REJECTED: "✗"}
+"""Signs of draft tokens where the terminal has more than ASCII."""
 _LONGEST_TOKEN = 18
 _ROOMY = 9
 """Lines from which on the strip has a title and a mark."""
 _AIRY = 20
 """Lines from which on there are empty ones between the parts."""
+_WITH_RACE = 22
+"""Lines from which on the race with plain decoding is shown."""
 _TABLE_FROM = 8
 """Least lines for text and proposals at which every draft token has a line."""
 
@@ -50,6 +56,8 @@ class ReplayPage:
     def __init__(self, answer: AnswerRounds) -> None:
         """Take the answer."""
         self.rounds = answer.rounds
+        self.race = Race(answer.rounds)
+        """The race with plain decoding."""
         decoder = getincrementaldecoder("utf-8")(errors="replace")
         texts = [decoder.decode(b"".join(one.pieces)) for one in self.rounds]
         self._text = "".join(texts)
@@ -79,7 +87,7 @@ class ReplayPage:
     def _head(self, index: int, width: int, look: Look) -> Content:
         one = self.rounds[index]
         proposed = f"{one.drafted:,} drafted, {one.kept:,} accepted" if one.drafted else "nothing drafted"
-        source = [shown(one_line(one.source), ascii_only=look.ascii_only)] if one.drafted else []
+        source = [shown(one_line(short_drafter(one.source)), ascii_only=look.ascii_only)] if one.drafted else []
         parts = [f"Round {index + 1:,} of {len(self.rounds):,}", proposed, *source]
         return Content.styled(status_text(parts, width, ascii_only=look.ascii_only), "bold")
 
@@ -112,9 +120,9 @@ class ReplayPage:
             return Content.styled(_PLAIN, "dim").wrap(width)[: room - 1]
         rows = list(_rows(self.rounds[index], look))
         if room < _TABLE_FROM or not rows:
-            return [_in_one_line(rows, width)]
+            return [_in_one_line(rows, width, look)]
         most = room - max(3, room // 3)
-        lines = [_row_line(row, width) for row in rows[:most]]
+        lines = [_row_line(row, width, look) for row in rows[:most]]
         if len(rows) > most:
             left = len(rows) - (most - 1)
             return [*lines[: most - 1], Content.styled(fit(f"    {left} more", width), "dim")]
@@ -129,6 +137,8 @@ class ReplayPage:
             yield Content(status_text(self._so_far(index), width, ascii_only=look.ascii_only))
         if height >= 8:
             yield Content.styled(status_text(_times(one), width, ascii_only=look.ascii_only), "dim")
+        if height >= _WITH_RACE:
+            yield from self.race.lines(index, width, ascii_only=look.ascii_only)
         if height >= 4:
             yield from self._strip(index, width, height >= _ROOMY, look)
 
@@ -185,15 +195,19 @@ def _sibling_fate(one: AnswerRound, place: int, proposal: bytes, look: Look) -> 
     return (_ACCEPTED, quoted, "accepted") if Origin.SIBLING in one.origins else (_REJECTED, quoted, "rejected")
 
 
-def _row_line(row: _Row, width: int) -> Content:
+def _row_line(row: _Row, width: int, look: Look) -> Content:
     token = fit(row.token, _LONGEST_TOKEN)
     pad = " " * (_LONGEST_TOKEN - cell_len(token))
-    line = Content.assemble(f"{row.label:>3} ", (row.sign, "bold"), f" {released(token)}{pad}  {row.fate}")
+    line = Content.assemble(f"{row.label:>3} ", (_tick(row, look), "bold"), f" {released(token)}{pad}  {row.fate}")
     return (line.stylize("dim") if row.sign == _UNSEEN else line).truncate(width)
 
 
-def _in_one_line(rows: list[_Row], width: int) -> Content:
-    return Content(released(fit(" ".join(f"{row.sign}{row.token}" for row in rows), width)))
+def _tick(row: _Row, look: Look) -> str:
+    return row.sign if look.ascii_only else _TICKS.get(row.sign, row.sign)
+
+
+def _in_one_line(rows: list[_Row], width: int, look: Look) -> Content:
+    return Content(released(fit(" ".join(f"{_tick(row, look)}{row.token}" for row in rows), width)))
 
 
 def _apart(one: AnswerRound, width: int, look: Look) -> list[Content]:

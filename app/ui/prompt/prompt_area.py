@@ -141,6 +141,18 @@ class PromptArea(TextArea):
         self._leave_page_keys()
         super().action_cursor_page_down()
 
+    def action_cursor_line_start(self, select: bool = False) -> None:
+        """Go to the beginning of the line; with no text at all, the key is left to the conversation."""
+        if not self.text:
+            raise SkipAction
+        super().action_cursor_line_start(select)
+
+    def action_cursor_line_end(self, select: bool = False) -> None:
+        """Go to the end of the line; with no text at all, the key is left to the conversation."""
+        if not self.text:
+            raise SkipAction
+        super().action_cursor_line_end(select)
+
     def action_delete_left(self) -> None:
         """Delete the character before the cursor, or all of a placeholder."""
         row, column = self.cursor_location

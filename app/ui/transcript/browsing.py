@@ -11,7 +11,7 @@ from textual.reactive import reactive
 
 from app.shell.safe_text import shown
 from app.ui.transcript.bodies import BlockBody, PlainBody
-from app.ui.transcript.entries import Entry, Sign
+from app.ui.transcript.entries import Entry, LongMessage, Sign
 from app.ui.transcript.pieces import Piece
 from app.ui.transcript.transcript_view import TranscriptView
 
@@ -43,6 +43,7 @@ class Browsing(TranscriptView, can_focus=True):
         Binding("r", "replay", "Replay", id="transcript.replay"),
         Binding("t", "thoughts", "Thoughts", id="transcript.thoughts"),
         Binding("b", "branch", "Branch", id="transcript.branch"),
+        Binding("o", "open", "Open or fold", id="transcript.open"),
         Binding("pageup", "page(-1)", "Page up", id="transcript.page_up", show=False),
         Binding("pagedown,space", "page(1)", "Page down", id="transcript.page_down", show=False),
         Binding("home,g", "home", "First line", id="transcript.home", show=False),
@@ -196,6 +197,15 @@ class Browsing(TranscriptView, can_focus=True):
         """Ask for another conversation that goes on from the selected message."""
         if self.selected is not None:
             self.post_message(self.BranchWanted(self.selected))
+
+    def action_open(self) -> None:
+        """Open the selected message if it is folded, or fold it again."""
+        entry = self._entries.get(self.selected) if self.selected is not None else None
+        if isinstance(entry, LongMessage):
+            entry.turn()
+            self._code = None
+            self.reflow()
+            self._show_entry(entry.key or 0)
 
     def action_page(self, pages: int) -> None:
         """Scroll by a screen, but for one line."""

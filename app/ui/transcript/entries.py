@@ -16,6 +16,8 @@ from app.ui.transcript.thought_pieces import ThoughtPieces
 from models.text.thoughts import Parts, Thoughts
 
 NoteKind = Literal["note", "error", "output"]
+_LONG, _SHOWN = 24, 8
+"""Line ends from which on a message of the user is folded, and the lines that it then shows."""
 
 
 class Sign(StrEnum):
@@ -48,8 +50,31 @@ class Entry:
         return []
 
 
+class LongMessage(Entry):
+    """A message of the user with many lines: folded, it shows its beginning and how many lines follow."""
+
+    def __init__(self, key: int, text: str) -> None:
+        """Take its key and its text."""
+        super().__init__(key, text, list(_plain(key, Sign.USER, text, "user", words=True)))
+        lines = text.split("\n")
+        rest = PlainBody(f"… {len(lines) - _SHOWN:,} more lines. Tab selects the message, and o opens it.", "faint")
+        beginning = list(_plain(key, Sign.USER, "\n".join(lines[:_SHOWN]), "user", words=True))
+        self._folded = [*beginning, Piece(key, Sign.USER, rest)]
+        self._is_open = False
+
+    def turn(self) -> None:
+        """Open a folded message, or fold it again."""
+        self._is_open = not self._is_open
+
+    def pieces(self, *, raw: bool, thoughts: bool) -> list[Piece]:  # noqa: ARG002 - an answer has several forms
+        """Return what it is drawn as."""
+        return self._pieces if self._is_open else self._folded
+
+
 def user_entry(key: int, text: str) -> Entry:
-    """Return the entry of a message of the user, as it was typed."""
+    """Return the entry of a message of the user, as it was typed; a long one is folded."""
+    if text.count("\n") >= _LONG:
+        return LongMessage(key, text)
     return Entry(key, text, list(_plain(key, Sign.USER, text, "user", words=True)))
 
 

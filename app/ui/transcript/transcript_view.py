@@ -9,6 +9,7 @@ from rich.style import Style
 from textual.cache import LRUCache
 from textual.events import Resize
 from textual.geometry import Region
+from textual.reactive import reactive
 from textual.selection import Selection
 from textual.strip import Strip
 
@@ -21,6 +22,8 @@ from app.ui.transcript.pieces import Piece
 
 GUTTER = 3
 """Cells for the cursor's bar, the sign of the role, and a space."""
+READABLE = 100
+"""Cells of a line of text, at most: in a longer one the eye loses the beginning of the next."""
 _SLICE = 0.004
 """Seconds that may go at once into drawing what isn't seen, to know its height."""
 _REST = 0.03
@@ -48,6 +51,9 @@ class TranscriptView(LineView, can_focus=True):
         & > .transcript--placeholder { color: $text-muted; text-style: italic; }
     }
     """
+
+    more_below: reactive[bool] = reactive(default=False, init=False, repaint=False)
+    """Whether there is text below the last line that is seen."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic, id: str | None = None) -> None:  # noqa: A002
         """Take a clock that says how long drawing takes, and an id."""
@@ -146,9 +152,9 @@ class TranscriptView(LineView, can_focus=True):
         last, right = (selection.end.y, selection.end.x) if selection.end else (self._column.height, None)
         rows = [self._text_at(row) for row in range(first, min(last + 1, self._column.height))]
         if rows and right is not None and last < self._column.height:
-            rows[-1] = rows[-1][: max(0, right - GUTTER)]
+            rows[-1] = rows[-1][: max(0, right - GUTTER - self._margin)]
         if rows:
-            rows[0] = rows[0][max(0, left - GUTTER) :]
+            rows[0] = rows[0][max(0, left - GUTTER - self._margin) :]
         return "\n".join(row.rstrip() for row in rows), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:  # noqa: ARG002 - Textual's signature
@@ -206,6 +212,7 @@ class TranscriptView(LineView, can_focus=True):
                 self.scroll_to(y=top, animate=False, force=True)
         finally:
             self._is_settling = False
+        self.more_below = self._top + self._room()[1] < self._column.height
         self._repaint()
         self._measure_soon()
 
@@ -248,11 +255,17 @@ class TranscriptView(LineView, can_focus=True):
 
     def _room(self) -> tuple[int, int]:
         region = self.scrollable_content_region
-        return max(1, region.width - GUTTER) if region.width else 0, region.height
+        return max(1, min(region.width - GUTTER, READABLE)) if region.width else 0, region.height
+
+    @property
+    def _margin(self) -> int:
+        """Cells left of the gutter, so that a column that is narrower than the screen stands in its middle."""
+        return max(0, self.scrollable_content_region.width - GUTTER - READABLE) // 2
 
     def _paper(self) -> Paper:
-        width, room = self.outer_size.width, self.scrollable_content_region.width
-        return Paper(width, room, self.rich_style, self.background_colors[1], self.get_line_filters())
+        width, margin = self.outer_size.width, self._margin
+        room = min(self.scrollable_content_region.width - margin, GUTTER + READABLE)
+        return Paper(width, margin, room, self.rich_style, self.background_colors[1], self.get_line_filters())
 
     def _row(self, row: int, paper: Paper, selection: Selection | None) -> Strip:
         if (place := self._column.at(row)) is None:

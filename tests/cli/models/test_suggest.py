@@ -158,7 +158,7 @@ def test_where_nothing_is_a_pair_the_starter_is_answered_for(tmp_path: Path) -> 
     done = localspec("models", "suggest", home=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("No two models on this machine are a pair.")
-    assert done.stdout.endswith("    localspec run starter\n")
+    assert "    localspec run starter\n\nModels to fetch" in done.stdout
 
 
 def test_a_target_that_is_missing_or_damaged_is_told(tmp_path: Path) -> None:

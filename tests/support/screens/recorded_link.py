@@ -48,7 +48,7 @@ class RecordedLink:
         self.say(*messages)
         self._post(Heard(self.jobs, None))
 
-    def progress(self, name: str, fraction: float) -> None:
+    def progress(self, name: str, fraction: float | None) -> None:
         """Post how far a file is read."""
         self._post(LoadProgress(self.jobs, name, fraction))
 
@@ -172,4 +172,4 @@ def stand_still(monkeypatch: Any) -> None:
     monkeypatch.setattr("app.ui.chat.mailbox._SHORTEST", 0.001)
     monkeypatch.setattr(TextArea, "_toggle_cursor_blink_visible", lambda _: None)
     monkeypatch.setattr(Input, "_toggle_cursor", lambda _: None)
-    monkeypatch.setattr("app.ui.chat.conversation_screen.Flow", partial(Flow, lambda: _MEMORY))
+    monkeypatch.setattr("app.ui.chat.conversation_screen.Flow", partial(Flow, lambda: _MEMORY, lambda: 0.0))

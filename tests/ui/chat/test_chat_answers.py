@@ -118,8 +118,9 @@ def test_a_round_is_walked_through_on_the_screen() -> None:
             await chat.ready()
             await chat.ask("abcabcabc")
             await chat.type("/explain")
-            await chat.until(lambda: "Round " in chat.notes and "draft by lookup" in chat.notes)
-            assert "target picks" in chat.notes
+            await chat.until(lambda: "Round " in chat.shown and "copy" in chat.shown)
+            assert "target picks" in chat.shown
+            await chat.pilot.press("escape")
             await chat.ready()
             assert await chat.ask("def")
 

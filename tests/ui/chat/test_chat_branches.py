@@ -5,7 +5,7 @@ from saved import others
 from ui_chat import chatting, drive, request, slowly
 
 from app.shell.paths import conversations_file
-from app.ui.chat.sessions import SessionScreen
+from app.ui.dialogs.sessions import SessionScreen
 
 pytestmark = pytest.mark.usefixtures("folders")
 
@@ -25,7 +25,7 @@ def test_regenerating_stands_beside_and_branches_can_be_switched() -> None:
             await chat.type("/branch")
             await chat.ready()
             assert chat.messages == ["abcabc", second]
-            await chat.pilot.press("escape", "up")
+            await chat.pilot.press("tab")
             for answer in (first, second, first):
                 await chat.pilot.press("b")
                 await chat.until(lambda answer=answer: chat.messages == ["abcabc", answer], seconds=10)

@@ -226,7 +226,7 @@ def test_enter_before_the_search_is_over_waits_for_what_it_finds(monkeypatch: py
         assert searched.wait(60)
         return search(*arguments)
 
-    monkeypatch.setattr("app.ui.chat.sessions.search", slow)
+    monkeypatch.setattr("app.ui.dialogs.sessions.search", slow)
 
     async def steps() -> None:
         async with chatting(predict=4) as chat:

@@ -58,7 +58,7 @@ def test_what_was_typed_is_above_a_message_that_was_chosen_to_be_edited() -> Non
             await chat.ready()
             await chat.ask("abc")
             chat.screen.prompt.set_text("a draft")
-            await chat.pilot.press("escape", "up", "up")
+            await chat.pilot.press("tab", "up")
             await edited(chat, "e")
             await chat.pilot.press("up")
             assert chat.screen.prompt.text == "a draft"
@@ -272,7 +272,7 @@ def test_a_look_at_the_messages_does_not_end_an_edit() -> None:
             await chat.ready()
             await chat.ask("abc")
             await edited(chat)
-            await chat.pilot.press("escape", "up", "escape", "d", "enter")
+            await chat.pilot.press("tab", "escape", "d", "enter")
             await chat.until(lambda: chat.messages[:1] == ["abcd"] and not chat.screen.busy)
             assert len(chat.messages) == 2
 
@@ -286,7 +286,11 @@ def test_ctrl_c_leaves_when_nothing_is_typed_between_the_two() -> None:
             await chat.pilot.press("ctrl+c", "a")
             await chat.until(lambda: not chat.screen.leaving)
             await chat.pilot.press("ctrl+c")
-            assert (chat.screen.prompt.text, chat.app.return_code) == ("a", None)
+            assert (chat.screen.prompt.text, chat.app.return_code) == ("", None), "it clears the prompt first"
+            await chat.pilot.press("up")
+            assert chat.screen.prompt.text == "a"
+            await chat.pilot.press("ctrl+c", "ctrl+c")
+            assert chat.app.return_code is None
             await chat.pilot.press("ctrl+c")
             await chat.until(lambda: chat.app.return_value == 130)
 
@@ -297,12 +301,13 @@ def test_ctrl_d_leaves_no_draft_from_the_messages_either() -> None:
     async def steps() -> None:
         async with chatting() as chat:
             await chat.ready()
-            await chat.pilot.press("a", "escape", "ctrl+d")
+            await chat.ask("abc")
+            await chat.pilot.press("a", "tab", "ctrl+d")
             assert chat.screen.transcript.has_focus
             (told,) = chat.app._notifications
             assert "The prompt is not empty" in told.message
             assert (chat.screen.prompt.text, chat.app.return_code) == ("a", None)
-            await chat.pilot.press("escape", "backspace", "escape", "ctrl+d")
+            await chat.pilot.press("escape", "backspace", "tab", "ctrl+d")
             await chat.until(lambda: chat.app.return_code == 0)
 
     drive(steps())
@@ -318,7 +323,7 @@ def test_ctrl_c_copies_what_is_selected_in_the_prompt() -> None:
             await chat.pilot.press("shift+home", "ctrl+c")
             assert chat.app.clipboard == "line\n" * 40
             await chat.pilot.press("ctrl+c")
-            assert chat.screen.leaving, "what is copied is selected no longer"
+            assert chat.screen.prompt.text == "", "what is copied is selected no longer"
 
     drive(steps())
 

@@ -140,8 +140,8 @@ def test_what_drafting_costs_is_told_of_who_drafts_once_the_load_is_over(monkeyp
         async with chatting() as chat:
             await chat.type("/spec")
             gate.set()
-            await chat.until(lambda: "Drafter" in chat.notes and "pass cost" in chat.notes)
-            assert "Drafter lookup" in chat.notes
-            assert "Drafter off" not in chat.notes
+            await chat.until(lambda: "Drafter" in chat.shown and "pass cost" in chat.shown)
+            assert "Drafter copy" in chat.shown
+            assert "Drafter off" not in chat.shown
 
     drive(steps())

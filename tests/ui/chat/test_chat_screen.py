@@ -6,21 +6,21 @@ import pytest
 from ui_chat import chatting, drive
 
 from app.ui.chat.help import HelpScreen
+from app.ui.dialogs.sheet import SheetScreen
 from app.ui.transcript.look import look_of
 
 pytestmark = pytest.mark.usefixtures("folders")
 
 
 COMMANDS = [
-    ("/stats", "No answer yet."),
+    ("/explain", "No round"),
+    ("/stats", "There is no answer yet"),
     ("/set", "repeat-last-n"),
     ("/set temp 0.25", "temp is 0.25."),
     ("/set temp warm", "temp can't be 'warm'."),
     ("/nothing", "Unknown command /nothing."),
     ("/copy", "There is no answer yet."),
     ("/system", "No system prompt."),
-    ("/explain", "No round"),
-    ("/spec", "Drafter lookup"),
     ("/title", "The conversation is empty."),
     ("/strict", "Strict is off"),
     ("/strict maybe", "/strict can't take 'maybe'."),
@@ -44,6 +44,49 @@ def test_commands_answer_on_the_screen_and_the_chat_goes_on() -> None:
                 await chat.until(lambda: shown in chat.notes[before:])  # noqa: B023
                 await chat.ready()
             assert await chat.ask("abc")
+
+    drive(steps())
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [("/spec", "Drafter copy"), ("/explain", "Round"), ("/stats", "position")],
+)
+@pytest.mark.parametrize("size", [(60, 20), (140, 40)])
+def test_tables_open_in_a_sheet_that_escape_closes(command: str, words: str, size: tuple[int, int]) -> None:
+    async def steps() -> None:
+        async with chatting(size=size, no_adapt=True, draft_max=3) as chat:
+            await chat.ready()
+            await chat.ask("abcabcabc")
+            before = chat.notes
+            await chat.type(command)
+            await chat.until(lambda: isinstance(chat.app.screen, SheetScreen))
+            await chat.until(lambda: words.split()[0] in chat.shown)
+            assert chat.notes == before, "nothing of it is in the conversation"
+            await chat.pilot.press("escape")
+            assert chat.app.screen is chat.screen
+
+    drive(steps())
+
+
+def test_a_long_message_is_folded_and_o_opens_it() -> None:
+    text = "\n".join(f"line {number}" for number in range(40))
+
+    async def steps() -> None:
+        async with chatting(predict=4, size=(80, 60)) as chat:
+            await chat.ready()
+            await chat.ask(text)
+            assert chat.messages[0] == text
+            assert "line 7" in chat.shown
+            assert "line 8" not in chat.shown
+            assert "… 32 more lines." in chat.shown
+            await chat.pilot.press("tab", "up", "o")
+            await chat.until(lambda: "line 39" in chat.shown)
+            assert "more lines" not in chat.shown
+            await chat.pilot.press("y")
+            assert chat.app.clipboard == text
+            await chat.pilot.press("o")
+            await chat.until(lambda: "line 39" not in chat.shown)
 
     drive(steps())
 

@@ -28,7 +28,7 @@ from app.ui.chat.app import ChatApp
 from app.ui.chat.help import HelpScreen
 from app.ui.chat.link import Post
 from app.ui.chat.messages import Heard
-from app.ui.chat.sessions import SessionScreen
+from app.ui.dialogs.sessions import SessionScreen
 from app.ui.panel.replay import ReplayScreen
 from drafters.registry import DrafterSpec
 from models.errors import LocalspecError

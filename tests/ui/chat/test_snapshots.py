@@ -4,41 +4,37 @@ A picture that differs is written beside the test's other files, and the message
 be, `pytest tests/ui/chat/test_snapshots.py --snapshot-update` makes it the new one; look at it before.
 """
 
-import re
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from pytest_textual_snapshot import SVGImageExtension
+from pictures import LOOKS, SIZES, Picture, theme_of
 from recorded import recorded
 from recorded_link import Told, picture, stand_still, told
 from saved import talk
 from syrupy.assertion import SnapshotAssertion
 from ui_chat import drive, own_folders
 
-from app.engine.conversation.messages import Failed, Ready
+from app.engine.conversation.messages import Explained, Failed, Ready
 from app.history.records import Conversation
 from app.history.store import Store
 from app.shell.paths import conversations_file
-from app.ui.chat.choices import Choice
 from app.ui.chat.help import HelpScreen
-from app.ui.chat.pickers import PickerScreen
-from app.ui.chat.sessions import SessionScreen
+from app.ui.dialogs.choices import Choice
+from app.ui.dialogs.pickers import PickerScreen
+from app.ui.dialogs.sessions import SessionScreen
+from app.ui.dialogs.sheet import SheetScreen
+from app.ui.dialogs.themes import ThemeScreen
 from app.ui.panel.replay import ReplayScreen
 from models.errors import ModelFileError
 from models.library.catalog import STARTER
 
-_FONTS = re.compile(r"\s*@font-face {[^}]*}")
-_EDGES = re.compile(r'\s*<clipPath id="[^"]*-line-\d+">.*?</clipPath>', re.DOTALL)
-_EDGE_USED = re.compile(r' clip-path="url\(#[^"]*-line-\d+\)"')
-SIZES = ((60, 20), (80, 24), (140, 40))
 README = {
     "chat": "streaming-dark][80x24",
-    "panel": "provenance-dark][140x40",
+    "panel": "whole_panel-dark][120x36",
     "replay": "rounds_one_by_one-dark][80x24",
 }
 """Pictures in the README, and which of those below they are."""
@@ -72,17 +68,6 @@ _CUT = ModelFileError(
 )
 
 
-class Picture(SVGImageExtension):
-    """An SVG file for each picture, without fonts from elsewhere and without edges at which nothing is cut."""
-
-    file_extension = "svg"
-
-    def serialize(self, data: str, **options: Any) -> str:
-        for part in (_FONTS, _EDGES, _EDGE_USED):
-            data = part.sub("", data)
-        return super().serialize(data, **options)
-
-
 @pytest.fixture
 def pictures(snapshot: SnapshotAssertion) -> SnapshotAssertion:
     return snapshot.use_extension(Picture)
@@ -92,7 +77,7 @@ def pictures(snapshot: SnapshotAssertion) -> SnapshotAssertion:
 def everywhere_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     own_folders(monkeypatch, tmp_path)
     stand_still(monkeypatch)
-    monkeypatch.setattr("app.ui.chat.pickers.model_choices", lambda: _MODELS)
+    monkeypatch.setattr("app.ui.dialogs.pickers.model_choices", lambda *_: _MODELS)
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
@@ -168,6 +153,46 @@ async def provenance(chat: Told) -> None:
     await chat.pilot.press("f3")
 
 
+async def panel(chat: Told) -> None:
+    await _answered(chat, "answer")
+    await chat.pilot.press("f2")
+
+
+async def whole_panel(chat: Told) -> None:
+    await provenance(chat)
+    await chat.pilot.press("f2", "f2")
+
+
+async def loading(chat: Told) -> None:
+    chat.link.progress("qwen2.5-coder: measuring passes on this machine, about 2 s, at the first use only", None)
+    await chat.until(lambda: "measuring" in chat.shown)
+
+
+async def selected(chat: Told) -> None:
+    await _answered(chat, "answer")
+    await chat.pilot.press("tab")
+
+
+async def figures(chat: Told) -> None:
+    await _answered(chat, "answer")
+    await chat.type("/stats")
+    await chat.until(lambda: isinstance(chat.app.screen, SheetScreen))
+
+
+async def costs(chat: Told) -> None:
+    await _answered(chat, "answer")
+    answered = recorded("answer").told
+    explanation = next(one.explanation for one in reversed(answered) if getattr(one, "explanation", None))
+    await chat.hear(Explained(explanation))
+    await chat.until(lambda: isinstance(chat.app.screen, SheetScreen))
+
+
+async def themes(chat: Told) -> None:
+    await _answered(chat, "answer")
+    await chat.type("/theme")
+    await chat.until(lambda: isinstance(chat.app.screen, ThemeScreen))
+
+
 async def completion(chat: Told) -> None:
     await _answered(chat, "rejected")
     await chat.pilot.press("/", "s")
@@ -178,12 +203,13 @@ SCENES: Mapping[str, Callable[[Told], Awaitable[None]]] = {
     scene.__name__: scene
     for scene in (
         empty, streaming, full_acceptance, no_acceptance, paused, cancelled, error, keys_and_commands, sessions,
-        rounds_one_by_one, models, provenance, completion,
+        rounds_one_by_one, models, provenance, completion, panel, whole_panel, loading, selected, figures, costs,
+        themes,
     )
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("look", ["dark", "light", "no colour"])
+@pytest.mark.parametrize("look", LOOKS)
 @pytest.mark.parametrize("scene", SCENES)
 def test_picture(
     scene: str, look: str, pictures: SnapshotAssertion, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -193,8 +219,7 @@ def test_picture(
     drawn: dict[str, str] = {}
 
     async def steps() -> None:
-        theme = "light" if look == "light" else "dark"
-        async with told(_OTHER_SIZE, STARTER if scene == "empty" else "toy", theme) as chat:
+        async with told(_OTHER_SIZE, STARTER if scene in ("empty", "loading") else "toy", theme_of(look)) as chat:
             await SCENES[scene](chat)
             for width, height in SIZES:
                 await chat.pilot.resize_terminal(width, height)

@@ -16,11 +16,12 @@ from app.ui.drawing.origin_styles import Palette
 from app.ui.panel import panel as panel_module
 from app.ui.panel.flow import Flow
 from app.ui.panel.panel import SpeculationPanel
-from app.ui.panel.panel_lines import panel_lines
+from app.ui.panel.panel_lines import FOLDS, panel_lines
 from models.sampling.accept import Accept
 
 
 def text_of(flow: Flow, width: int = 34, *, ascii_only: bool = False) -> list[str]:
+    flow.others = 0.0
     lines = panel_lines(flow, width, Palette.NONE, ascii_only=ascii_only)
     return [line.plain.replace("\xa0", " ").rstrip() for line in lines]
 
@@ -52,19 +53,23 @@ def test_in_ascii_all_of_it_is_ascii() -> None:
 
 
 def test_before_an_answer_there_are_no_figures() -> None:
-    assert text_of(Flow(lambda: 1)) == ["Speed-up -", "- tokens/s now, - overall"]
+    assert [line for line in text_of(Flow(lambda: 1)) if line] == [
+        "No answer yet: drafts and their", "gain are counted here.",
+        "▾ Now", "Speed-up -", "- tokens/s now, - overall", "▾ Sources", "▾ Machine",
+    ]  # fmt: skip
 
 
 def test_without_a_drafter_no_proposals_are_shown() -> None:
     text = text_of(toy_flow("off"))
-    assert text[0] == "Speed-up -", "a speed-up is only told where it was measured"
-    assert not any(word in line for line in text for word in ("Accepted", "Sources", "accepted"))
+    assert " ".join(text[:2]) == "Nothing was drafted: each token took one pass."
+    assert "Speed-up -" in text, "a speed-up is only told where it was measured"
+    assert not any(word in line for line in text for word in ("Accepted", "accepted", "Drafters"))
     assert text[text.index("Draft of 0") + 1] == "no drafter"
 
 
 def test_a_pause_is_told_with_its_reason() -> None:
     text = " ".join(text_of(toy_flow("toy", adapt=True)))
-    assert "Paused drafters model:toy-0: no drafts: one step costs 1.00 of a target pass, so no draft" in text
+    assert "Paused drafters toy-0: no drafts: one step costs 1.00 of a target pass, so no draft" in text
 
 
 def test_an_approximate_rule_is_called_so() -> None:
@@ -110,7 +115,7 @@ def test_names_are_shown_and_never_obeyed() -> None:
 
 def test_a_long_name_leaves_its_figures_on_the_line() -> None:
     flow = fed([hostile(message, "model:" + "long-" * 20) for message in toy_answer()])
-    (line,) = (line for line in text_of(flow) if line.startswith("model:long") and "..." in line)
+    (line,) = (line for line in text_of(flow) if line.startswith("long-long") and " +" in line)
     assert cell_len(line) == 34
     assert line.endswith(f" +{flow.leaderboard[0].gained}")
 
@@ -119,16 +124,16 @@ def test_origins_have_the_look_that_they_have_in_the_text() -> None:
     for colours in (Palette.DARK, Palette.NONE):
         lines = panel_lines(toy_flow(), 34, colours)
         (line,) = (line for line in lines if line.plain.startswith("\xa0replacement"))
-        assert any(style.reverse for _, style in line.render()), "seen without colour too"
+        assert any(style.bold for _, style in line.render()), "seen without colour too"
         assert any(style.foreground is not None for _, style in line.render()) == (colours is Palette.DARK)
 
 
 def test_it_is_drawn_at_once_and_then_at_most_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[int] = []
 
-    def counted(flow: Flow, width: int, colours: Palette, *, ascii_only: bool) -> list:
+    def counted(flow: Flow, width: int, colours: Palette, *, ascii_only: bool, opened: frozenset[str]) -> list:
         drawn.append(flow.stats.rounds)
-        return panel_lines(flow, width, colours, ascii_only=ascii_only)
+        return panel_lines(flow, width, colours, ascii_only=ascii_only, opened=opened)
 
     monkeypatch.setattr(panel_module, "panel_lines", counted)
 
@@ -158,10 +163,11 @@ def test_what_is_on_the_screen_is_what_was_shown(size: tuple[int, int]) -> None:
             app.panel.show(flow)
             await pilot.pause()
             shown = screen_text(app)
-            assert f"Speed-up {flow.speed_up:.2f}x" in shown
+            assert "Of 64 drafted" in shown
+            app.panel.open_folds(FOLDS)
             app.panel.scroll_end(animate=False)
             await pilot.pause()
-            assert "bonus" in screen_text(app)
+            assert "suffix+model:toy-0" in screen_text(app)
 
     asyncio.run(drive())
 
@@ -180,9 +186,9 @@ def test_a_flow_that_is_shown_before_there_is_a_screen_is_drawn_on_it() -> None:
 def test_colours_follow_the_theme(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Palette] = []
 
-    def noted(flow: Flow, width: int, colours: Palette, *, ascii_only: bool) -> list:
+    def noted(flow: Flow, width: int, colours: Palette, *, ascii_only: bool, opened: frozenset[str]) -> list:
         seen.append(colours)
-        return panel_lines(flow, width, colours, ascii_only=ascii_only)
+        return panel_lines(flow, width, colours, ascii_only=ascii_only, opened=opened)
 
     monkeypatch.setattr(panel_module, "panel_lines", noted)
 
@@ -201,7 +207,52 @@ def test_colours_follow_the_theme(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(seen[3:]) == {Palette.NONE}
 
 
+def row_of(app: App[None], heading: str) -> int:
+    """Return the line of the screen that a heading is on."""
+    return next(n for n, line in enumerate(screen_text(app).split("\n")) if line.strip() == heading)
+
+
+def test_each_fold_is_opened_and_closed_by_a_click_and_says_whether_it_is_open() -> None:
+    async def drive() -> None:
+        app, flow = Host(), toy_flow()
+        async with app.run_test(size=(40, 70)) as pilot:
+            app.panel.show(flow)
+            await pilot.pause()
+            assert "▾ Now" in screen_text(app)
+            assert "▸ Machine" in screen_text(app)
+            assert "Memory" not in screen_text(app)
+            row = row_of(app, "▸ Machine")
+            await pilot.click(app.panel, offset=(5, row))
+            await pilot.pause()
+            assert "Memory 3.0 GiB" in screen_text(app)
+            await pilot.click(app.panel, offset=(5, row_of(app, "▾ Now")))
+            await pilot.pause()
+            assert app.panel.opened == {"Machine"}
+
+    asyncio.run(drive())
+
+
+def test_the_headline_says_what_drafting_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    endings = {
+        1.93: "that made this answer 1.9 times as fast.",
+        1.0: "as fast as plain decoding.",
+        None: "37 were right.",
+    }
+    for gain, words in endings.items():
+        monkeypatch.setattr(Flow, "speed_up", property(lambda _, gain=gain: gain))
+        said = " ".join(text_of(toy_flow(), 400)[0].split())
+        assert said.startswith("Of 64 drafted tokens 37 were right")
+        assert said.endswith(words)
+
+
 PICTURE = """
+Of 64 drafted tokens 37 were
+right; this answer had 0.69 of
+plain speed: drafts cost more than
+they saved.
+
+▾ Now
+
 Speed-up 0.69x
 - tokens/s now, 44.7 overall
 
@@ -221,21 +272,13 @@ accepted, 0 to 100%
 Draft of 0
 all proposed tokens, at most 3
 
-Time
-draft  ███████████▏            51%
-verify █████▌                  25%
-host   █████▌                  25%
+▾ Sources
 
 Drafters since loading
-suffix                         +22
+copy                           +22
   45% of 49 in 17 drafts
-model:toy-0                    +15
+toy-0                          +15
   100% of 15 in 5 drafts
-
-Context
-[██████▏                    ]  22%
-115 of 512 tokens
-Memory 3.0 GiB
 
 Tokens by origin
  plain                           1
@@ -243,4 +286,21 @@ Tokens by origin
  suffix index                   22
  replacement                    12
  bonus                          10
+
+▾ Machine
+
+Time
+draft  ███████████▏            51%
+verify █████▌                  25%
+host   █████▌                  25%
+
+Context
+[██████▏                    ]  22%
+115 of 512 tokens
+Memory 3.0 GiB
+
+Model
+toy-0
+Drafter
+suffix+model:toy-0
 """

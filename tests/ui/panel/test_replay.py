@@ -17,6 +17,7 @@ from app.engine.decoding.origins import Origin
 from app.history.rounds import AnswerRound, AnswerRounds
 from app.ui.drawing.origin_styles import Palette
 from app.ui.panel.bars import bucket_of, sparkline
+from app.ui.panel.race import Race
 from app.ui.panel.replay import ReplayScreen
 from app.ui.panel.replay_lines import Look, ReplayPage
 
@@ -84,16 +85,16 @@ def on_screen(
 
 def test_a_round_with_all_there_is_to_say_of_it() -> None:
     assert lines_of(AnswerRounds((BEFORE, ROUND)), 1, height=19) == [
-        "Round 2 of 2 · 4 drafted, 2 accepted · model:tiny",
+        "Round 2 of 2 · 4 drafted, 2 accepted · tiny",
         "Once",
         "up+ the+ cat! slept",
         "",
         "",
         "",
         "",
-        '  1 + " the"              accepted',
-        '  2 + " cat"              accepted',
-        '  3 x " sat"              rejected',
+        '  1 ✓ " the"              accepted',
+        '  2 ✓ " cat"              accepted',
+        '  3 ✗ " sat"              rejected',
         '  4 - "\\n\\n"              not verified',
         '    ! " slept"            replacement',
         'The target gave " sat" 0.021 and " slept" 0.430, before',
@@ -108,9 +109,9 @@ def test_a_round_with_all_there_is_to_say_of_it() -> None:
 
 def test_where_there_is_little_room_there_is_one_line_for_all_draft_tokens() -> None:
     assert lines_of(AnswerRounds((BEFORE, ROUND)), 1, width=58, height=5) == [
-        "Round 2 of 2 · 4 drafted, 2 accepted · model:tiny",
+        "Round 2 of 2 · 4 drafted, 2 accepted · tiny",
         "up+ the+ cat! slept",
-        '+" the" +" cat" x" sat" -"\\n\\n" !" slept"',
+        '✓" the" ✓" cat" ✗" sat" -"\\n\\n" !" slept"',
         'The target gave " sat" 0.021 and " slept" 0.430, before',
         "▆█",
     ]
@@ -126,19 +127,19 @@ def test_second_proposals_stand_beside_the_first() -> None:
     )
     rows = [line.strip() for line in lines_of(AnswerRounds((kept,)), 0)]
     assert '1b - " a"                not verified' in rows
-    assert '2 x " cat"              rejected' in rows
-    assert '2b + " dog"              accepted' in rows
+    assert '2 ✗ " cat"              rejected' in rows
+    assert '2b ✓ " dog"              accepted' in rows
     assert '* " slept"            bonus' in rows
     assert any(row.startswith('The target gave " cat" 0.021 and " dog" 0.430') for row in rows)
     lost = replace(kept, pieces=(b" the", b" cow"), origins=(Origin.MODEL, Origin.REPLACEMENT))
-    assert '2b x " dog"              rejected' in [line.strip() for line in lines_of(AnswerRounds((lost,)), 0)]
+    assert '2b ✗ " dog"              rejected' in [line.strip() for line in lines_of(AnswerRounds((lost,)), 0)]
 
 
 def test_an_answer_that_ends_within_its_draft_says_so() -> None:
     cut = replace(ROUND, pieces=(b" the",), origins=(Origin.MODEL,), accepted=4, disagreement=None)
     text = lines_of(AnswerRounds((cut,)), 0)
     assert '  2 - " cat"              unused: the answer had ended' in text
-    assert "Round 1 of 1 · 4 drafted, 1 accepted · model:tiny" in text
+    assert "Round 1 of 1 · 4 drafted, 1 accepted · tiny" in text
     assert not any("replacement" in line or "bonus" in line for line in text)
     rejected = replace(cut, accepted=2, disagreement=ROUND.disagreement)
     assert any('" sat" 0.021 and its own token 0.430' in line for line in lines_of(AnswerRounds((rejected,)), 0))
@@ -207,7 +208,7 @@ def test_a_character_cut_in_two_and_what_could_move_the_cursor_are_spelled_out()
     )
     text = lines_of(AnswerRounds((odd, odd)), 1)
     assert any("+\\xc3+\\xa9\\x1b[2J!\\u202e[b]" in line for line in text)
-    assert '  2 + "\\x1b"              accepted' in text
+    assert '  2 ✓ "\\x1b"              accepted' in text
     assert "  4 - (control token)     not verified" in text
     assert all(line.isprintable() for line in text)
 
@@ -217,8 +218,8 @@ def test_tokens_are_marked_by_sign_and_by_text_style_and_not_by_colour_alone() -
         line = ReplayPage(AnswerRounds((ROUND,))).lines(0, 60, 4, Look(colours))[1]
         looks = {text.strip(): style for text, style in line.render(end="")}
         assert line.plain == "+ the+ cat! slept"
-        assert looks["the"].bold
-        assert looks["slept"].reverse
+        assert looks["the"].underline
+        assert looks["slept"].bold
         assert (looks["slept"].foreground is None) == (colours is Palette.NONE)
 
 
@@ -317,6 +318,40 @@ def test_space_lets_the_rounds_go_by_until_it_is_pressed_again_or_they_are_over(
         assert screen.index == 0, "played again from the beginning"
 
     on_screen(test, beat=beat)
+
+
+def test_r_plays_the_rounds_at_the_speed_that_they_had() -> None:
+    beat = Beat()
+
+    async def test(screen: ReplayScreen, pilot: Pilot[None]) -> None:
+        await pilot.press("r")
+        assert screen.is_playing
+        assert beat.tick is not None
+        ticks = 0
+        while screen.is_playing:
+            beat.tick()
+            ticks += 1
+        assert ticks == pytest.approx(sum(sum(one.seconds) for one in REAL.rounds) / beat.seconds, abs=1)
+        assert screen.index == len(REAL.rounds) - 1
+        await pilot.press("r", "r")
+        assert (screen.index, screen.is_playing) == (0, False)
+
+    on_screen(test, beat=beat)
+
+
+def test_a_race_counts_the_tokens_of_plain_decoding_in_the_time_of_the_rounds() -> None:
+    plain, quick = replace(BEFORE, pieces=(b"a",), seconds=(0.0, 0.9, 0.1)), replace(ROUND, seconds=(0.5, 1.0, 0.5))
+    race = Race((plain, quick, quick))
+    assert (race.plain_seconds, race.seconds(-1), race.seconds(1)) == (1.0, 0.0, 3.0)
+    assert [race.round_at(seconds) for seconds in (0, 0.9, 1, 2.9, 3, 99)] == [0, 0, 0, 0, 1, 2]
+    lines = [line.plain for line in race.lines(1, 40, ascii_only=True)]
+    assert lines == [
+        "after 3.0 s, of 7 tokens",
+        "with drafts " + "#" * 15 + " " * 11 + " 4",
+        "plain       " + "#" * 11 + " " * 15 + " 3",
+    ]
+    assert Race((quick,)).lines(0, 60) == [], "without a one-token pass there is nothing to compare"
+    assert race.lines(1, 20) == []
 
 
 def test_without_a_timer_of_its_own_it_plays_by_the_clock() -> None:

@@ -9,12 +9,22 @@ from pathlib import Path
 
 import pytest
 from textual import events
-from ui_chat import Chat, chatting, drive, own_folders, slowly
+from textual.widgets import Static
+from ui_chat import Chat, chatting, drive, gated, own_folders, slowly
 
-from app.ui.chat.conversation_screen import MESSAGE_SELECTED
+from app.ui.chat.app import ChatApp
+from app.ui.chat.chat_screen import ChatScreen
+from app.ui.chat.conversation_screen import EDITING, MESSAGE_SELECTED
+from app.ui.chat.help import HelpScreen
+from app.ui.dialogs.sheet import SheetScreen
 
 PAUSES = [0, 0.02, 0.2]
 """Seconds behind a word."""
+KEYS = [
+    "enter", "enter", "enter", "escape", "escape", "escape", "ctrl+j", "tab", "shift+tab", "pageup", "end", "home",
+    "f1", "f2", "f3", "f5", "f6", "f9", "up", "down", "alt+left", "ctrl+up",
+]  # fmt: skip
+"""Keys behind a word."""
 
 
 @pytest.fixture(autouse=True)
@@ -31,11 +41,34 @@ def letters(text: str) -> Counter[str]:
 
 
 def found(chat: Chat) -> Counter[str]:
-    """Return the letters in the prompt, and in what was sent."""
+    """Return the letters in the prompt, in what was sent, and in what Up brings into the prompt."""
     entries = chat.screen.dialogue.record.entries.values()
     waiting = chat.screen.waiting.message.typed if chat.screen.waiting else ""
     sent = [entry.as_typed for entry in entries if entry.role == "user"]
-    return letters(chat.screen.prompt.full_text + waiting + "".join(sent))
+    history = chat.screen.prompt.history
+    aside = [*history._aside, *history._edited.values()]
+    return letters(chat.screen.prompt.full_text + waiting + "".join([*sent, *aside]))
+
+
+def watch_taken(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Count the letters that come while the screen says that it takes keys: a selected message, or another screen."""
+    taken: Counter[str] = Counter()
+    on_event = ChatApp.on_event
+
+    async def watched(app: ChatApp, event: events.Event) -> None:
+        if isinstance(event, events.Key) and event.is_printable and not event.is_forwarded:
+            screen = app.screen
+            if isinstance(screen, ChatScreen):
+                bound = screen.active_bindings.get(event.key)
+                takes = screen.message_selected and bound is not None and bound.node is screen.transcript
+            else:
+                takes = not isinstance(screen, SheetScreen)
+                assert any("Escape" in str(label.render()) for label in screen.query(Static)), type(screen)
+            taken.update(letters(event.character or "") if takes else [])
+        await on_event(app, event)
+
+    monkeypatch.setattr(ChatApp, "on_event", watched)
+    return taken
 
 
 def moments(pick: random.Random, count: int) -> Iterator[tuple[str, float]]:
@@ -45,7 +78,7 @@ def moments(pick: random.Random, count: int) -> Iterator[tuple[str, float]]:
         for letter in pick.choices(alphabet, k=pick.randrange(1, 6)):
             yield letter, pick.choice([0, 0, 0, 0.01])
         yield (
-            pick.choice(["enter", "enter", "escape", "escape", "ctrl+j", "tab", "shift+tab"]),
+            pick.choice(KEYS),
             pick.choice([0, 0.02, 0.2]),
         )
 
@@ -65,10 +98,12 @@ async def check(monkeypatch: pytest.MonkeyPatch, seed: int, count: int) -> None:
         slowly(monkeypatch, 0.003)
         if seed % 3:
             await chat.ready()
+        taken = watch_taken(monkeypatch)
         typed = await press_at_random(chat, seed, count)
+        await chat.pilot.press("escape", "escape", "escape")
         await chat.ready()
         await chat.pilot.pause()
-        assert not typed - found(chat), f"lost with seed {seed}"
+        assert not typed - found(chat) - taken, f"lost with seed {seed}"
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -88,7 +123,7 @@ def test_a_chat_that_gives_letters_to_the_messages_is_found_out(monkeypatch: pyt
         async with chatting(predict=4) as chat:
             await chat.ready()
             await chat.ask("abc")
-            await chat.pilot.press("escape")
+            await chat.pilot.press("tab")
             monkeypatch.setattr("app.ui.chat.app.meet_typing", lambda *_: None)
             await chat.pilot.press(*"quoted")
             assert letters("quoted") - found(chat)
@@ -114,7 +149,7 @@ def test_letters_are_typed_until_a_message_is_selected_and_then_the_screen_says_
             await chat.ask("abc")
             await chat.pilot.press("escape", *"next")
             assert chat.screen.prompt.text == "next"
-            await chat.pilot.press("escape", "up")
+            await chat.pilot.press("tab")
             await chat.until(lambda: MESSAGE_SELECTED in chat.shown)
             await chat.pilot.press("y")
             assert (chat.screen.prompt.text, chat.app.clipboard) == ("next", chat.messages[-1])
@@ -145,8 +180,120 @@ def test_what_is_pasted_over_the_messages_is_in_the_prompt() -> None:
         async with chatting(predict=4) as chat:
             await chat.ready()
             await chat.ask("abc")
-            await chat.pilot.press("escape", "up")
+            await chat.pilot.press("tab")
             chat.app.post_message(events.Paste("two\nlines"))
             await chat.until(lambda: chat.screen.prompt.text == "two\nlines")
+
+    drive(steps())
+
+
+# --- one rule for each key --------------------------------------------------------------------------------------------
+
+
+def test_escape_stops_then_clears_the_selection_and_then_does_nothing() -> None:
+    async def steps() -> None:
+        async with chatting(predict=4) as chat:
+            await chat.ready()
+            await chat.ask("abc")
+            await chat.pilot.press("tab")
+            assert chat.screen.message_selected
+            for _ in range(3):
+                await chat.pilot.press("escape")
+                assert chat.screen.prompt.has_focus_within
+                assert chat.screen.transcript.selected is None
+            await chat.pilot.press(*"typed")
+            assert chat.screen.prompt.text == "typed"
+
+    drive(steps())
+
+
+@pytest.mark.parametrize("before", ["", "not yet sent"])
+def test_escape_cancels_an_edit_and_brings_back_what_was_typed_before(before: str) -> None:
+    async def steps() -> None:
+        async with chatting(predict=4) as chat:
+            await chat.ready()
+            await chat.ask("abc")
+            chat.screen.prompt.set_text(before)
+            await chat.pilot.press("f6", *"def")
+            await chat.until(lambda: EDITING in chat.shown)
+            await chat.pilot.press("escape")
+            await chat.until(lambda: EDITING not in chat.shown)
+            assert chat.screen.prompt.text == before
+            assert not letters("def") - found(chat), "Up leads to the edited text"
+            await chat.ask("another")
+            assert chat.messages[0] == "abc"
+
+    drive(steps())
+
+
+def test_ctrl_c_clears_a_typed_text_during_the_first_load_and_up_brings_it_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gate = gated(monkeypatch)
+
+    async def steps() -> None:
+        async with chatting(predict=4) as chat:
+            await chat.pilot.press(*"abc", "ctrl+c")
+            assert (chat.screen.prompt.text, chat.app.return_code) == ("", None)
+            await chat.pilot.press("up")
+            assert chat.screen.prompt.text == "abc"
+            gate.set()
+            await chat.ready()
+
+    drive(steps())
+
+
+def test_page_keys_scroll_from_the_prompt_and_home_and_end_when_it_is_empty() -> None:
+    async def steps() -> None:
+        async with chatting(predict=200) as chat:
+            await chat.ready()
+            await chat.ask("abc\n\ndef " * 12)
+            view = chat.screen.transcript
+            bottom = view.scroll_offset.y
+            assert bottom > 10
+            await chat.pilot.press("pageup")
+            assert view.scroll_offset.y < bottom
+            await chat.pilot.press("home")
+            assert view.scroll_offset.y == 0
+            await chat.until(lambda: "more below" in chat.shown)
+            await chat.pilot.press("end")
+            assert view.scroll_offset.y == view.max_scroll_y
+            await chat.until(lambda: "more below" not in chat.shown)
+            await chat.pilot.press(*"ab", "home", *"x")
+            assert chat.screen.prompt.text == "xab", "with a text they move the cursor"
+            await chat.pilot.press("ctrl+home")
+            assert view.scroll_offset.y == 0
+            await chat.pilot.press("pagedown", "ctrl+end")
+            assert view.scroll_offset.y == view.max_scroll_y
+            assert chat.screen.prompt.has_focus_within
+
+    drive(steps())
+
+
+def test_no_screen_opens_twice() -> None:
+    async def steps() -> None:
+        async with chatting(predict=4) as chat:
+            await chat.ready()
+            await chat.ask("abc")
+            chat.screen.prompt.set_text("/help")
+            chat.app.post_message(events.Key("enter", None))
+            chat.app.post_message(events.Key("f1", None))
+            await chat.until(lambda: isinstance(chat.app.screen, HelpScreen))
+            await chat.pilot.pause()
+            await chat.pilot.pause()
+            assert sum(isinstance(screen, HelpScreen) for screen in chat.app.screen_stack) <= 1
+
+    drive(steps())
+
+
+def test_letters_close_a_sheet_and_go_to_the_prompt() -> None:
+    async def steps() -> None:
+        async with chatting(predict=4) as chat:
+            await chat.ready()
+            await chat.ask("abc")
+            await chat.type("/stats")
+            await chat.until(lambda: isinstance(chat.app.screen, SheetScreen))
+            await chat.pilot.press(*"and now")
+            assert (chat.app.screen, chat.screen.prompt.text) == (chat.screen, "and now")
 
     drive(steps())

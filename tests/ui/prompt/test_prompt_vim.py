@@ -8,7 +8,7 @@ from textual.pilot import Pilot
 from ui_chat import chatting, own_folders
 from ui_chat import drive as drive_chat
 
-from app.ui.chat.sessions import SessionScreen
+from app.ui.dialogs.sessions import SessionScreen
 
 TEXT = "one two three\nfour five\n  six seven"
 

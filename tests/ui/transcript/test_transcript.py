@@ -340,7 +340,7 @@ def test_provenance_shows_the_raw_text_marked_also_while_it_streams() -> None:
         transcript.finish(1, "footer")
         await quiet(transcript, pilot)
         strip = transcript.render_line(1)
-        marks = [(part.text, bool(part.style.bold), bool(part.style.reverse)) for part in strip if part.text.strip()]
+        marks = [(part.text, bool(part.style.underline), bool(part.style.bold)) for part in strip if part.text.strip()]
         assert marks == [("**", False, False), ("a", True, False), ("**", False, True)]
         transcript.provenance = False
         await quiet(transcript, pilot)

@@ -186,7 +186,7 @@ def test_marked_text_is_the_text(text: str, lengths: list[int], width: int) -> N
 
 
 def _text_style(style: Style) -> tuple[bool | None, ...]:
-    return style.bold, style.italic, style.underline, style.reverse, style.strike
+    return style.bold, style.italic, style.underline, style.dim, style.strike
 
 
 @pytest.mark.parametrize("colours", Palette)

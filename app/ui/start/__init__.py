@@ -1,0 +1,1 @@
+"""The start screen: models, conversations and offers, before a model is loaded."""
