@@ -40,7 +40,7 @@ def read_plan(model: str, flags: dict[str, Any]) -> LoadPlan:
         flash_attention=_FLASH[flags["flash_attn"]],
         cache_type_k=flags["cache_type_k"],
         cache_type_v=flags["cache_type_v"],
-        lock=flags["mlock"],
+        lock=flags.get("mlock", False),
     )
     named = taken_apart(model, None if flags["draft"] == "auto" else flags["draft"])
     if named.note:
