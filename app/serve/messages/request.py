@@ -104,7 +104,7 @@ def _output(fields: Fields) -> tuple[object, object, str]:
         form.refuse("type", "must be 'json_schema'")
     if not form.has("schema"):
         form.refuse("schema", "is required")
-    return config.text("effort"), {"type": "json_schema", "schema": form.raw("schema")}, name
+    return config.text("effort"), {"type": "json_schema", "schema": form.raw("schema"), "strict": True}, name
 
 
 def refuse_streams(fields: Fields) -> None:

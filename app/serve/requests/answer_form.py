@@ -4,8 +4,10 @@ from app.serve.requests.fields import Fields
 from app.serve.service import Service
 from models.errors import UsageError
 from models.forms.grammar import ANY_JSON, Grammar
+from models.forms.usable_form import usable_form
 
-_FIELDS = ("response_format", "json_schema", "grammar")
+_OPENAIS = "response_format"
+_FIELDS = (_OPENAIS, "json_schema", "grammar")
 _FORMATS = ("text", "json_object", "json_schema")
 
 
@@ -20,9 +22,23 @@ def read_form(fields: Fields) -> Grammar | None:
     try:
         if name == "grammar":
             return Grammar.of_text(fields.text(name) or "")
-        return Grammar.of_schema(_schema(fields, name))
+        schema = _schema(fields, name)
+        if name != _OPENAIS or _is_strict(fields):
+            return Grammar.of_schema(schema)
+        form, loose = usable_form(schema)
     except UsageError as error:
         fields.refuse(name, f"can't be used: {error.cause.removesuffix('.')}")
+    if loose:
+        named = ", ".join(f"'{key}'" for key in loose)
+        fields.warn(name, f"has {named}, which this server does not enforce: the answer may break it")
+    return form
+
+
+def _is_strict(fields: Fields) -> bool:
+    """Tell whether a schema must be enforced as it is, or else be refused."""
+    form = fields.part(_OPENAIS) or Fields({})
+    inner = form.part("json_schema") or form
+    return inner.flag("strict") or form.flag("strict")
 
 
 def has_form(fields: Fields) -> bool:

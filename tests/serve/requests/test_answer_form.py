@@ -76,7 +76,10 @@ def test_what_is_cut_says_so(server: Served) -> None:
     [
         ({"response_format": {"type": "json_schema"}}, "response_format.schema", "is required"),
         (in_json({}), "response_format.json_schema.schema", "required"),
-        (in_json({"schema": {"not": {}}}), "response_format", "not"),
+        (in_json({"schema": {"not": {}}, "strict": True}), "response_format", "not"),
+        (in_json({"schema": {"type": "objct"}}), "response_format", "objct"),
+        (in_json({"schema": BOOLEAN, "strict": 5}), "response_format.json_schema.strict", "true or false"),
+        ({"json_schema": {"not": {}}}, "json_schema", "not"),
         (in_json({"schema": [1]}), "response_format", "JSON object"),
         ({"response_format": {"type": "regex"}}, "response_format.type", "json_schema"),
         ({"response_format": "json"}, "response_format", "object"),
@@ -94,6 +97,15 @@ def test_what_is_no_form_is_refused_by_its_name(
     status, error = server.refused(path, **NEEDED[path], **asked)
     assert (status, error["param"]) == (400, param)
     assert words in error["message"]
+
+
+@pytest.mark.parametrize("path", NEEDED)
+def test_a_keyword_that_can_not_be_enforced_is_left_out_with_a_warning_unless_strict(server: Served, path: str) -> None:
+    about = {"name": "x", "schema": {"enum": [True, False], "not": {"const": 1}}}
+    for more in ({}, {"strict": False}):
+        reply = server.post(path, **NEEDED[path], **in_json({**about, **more}))
+        assert said(path, reply) in {"true", "false"}
+        assert any("'response_format' has 'not'" in warning for warning in reply["warnings"])
 
 
 def test_a_form_that_the_model_can_not_spell_is_an_error_and_not_the_end(server: Served) -> None:

@@ -180,7 +180,7 @@ def test_one_odd_keyword_costs_no_tools_and_is_told(calling: Served, caplog: pyt
     [
         ({"tools": [function("words", WORDS, strict=True)]}, "tools[0].function.parameters"),
         (
-            {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": WORDS}}},
+            {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": WORDS, "strict": True}}},
             "response_format",
         ),
         ({"json_schema": WORDS}, "json_schema"),
