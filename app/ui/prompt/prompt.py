@@ -281,7 +281,7 @@ class Prompt(Widget):
         recalled = self.history.is_walked
         pasted = self._area.pastes.in_text(text)
         whole = typed_again(text, pasted)
-        self.history.add(whole)
+        self.history.add(whole, self._whole)
         self._sent = (self.text, self._area.pastes, whole)
         self.post_message(self.Submitted(text, pasted, recalled))
         self._vim.keep_whole(self._area.pastes.expand)

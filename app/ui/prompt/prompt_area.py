@@ -56,6 +56,10 @@ class PromptArea(TextArea):
 
     def __init__(self, keeper: Keeper, placeholder: str) -> None:
         super().__init__(highlight_cursor_line=False, placeholder=placeholder)
+        # Textual's own select text. When the chat's keys of that name come while a dialog closes, the next letter would
+        # replace all of it.
+        for key in ("f6", "f7"):
+            self._bindings.key_to_bindings.pop(key, None)
         self.pastes = Pastes()
         """Pasted texts behind the placeholders."""
         self._keeper = keeper

@@ -51,11 +51,14 @@ class PromptHistory:
         """Return the prompt after the one shown, in the end the unsent one; None there."""
         return self._go(self._at + 1, current)
 
-    def add(self, text: str) -> None:
-        """Add a sent prompt and forget the unsent text; a repeat of the last prompt is stored once.
+    def add(self, text: str, expand: Callable[[str], str] = str) -> None:
+        """Add a sent prompt; a repeat of the last prompt is stored once. Up still reaches earlier prompts as changed.
 
-        A file that can't be written costs a prompt in the history, and nothing else.
+        `expand` is as of `set_aside`. A file that can't be written costs a prompt in the history, and nothing else.
         """
+        for changed in map(expand, self._edited.values()):
+            if changed != text:
+                self._keep(changed)
         if text in self._aside:
             # Among those that were sent it is a new one, and stored as such.
             self._aside.remove(text)
@@ -75,10 +78,14 @@ class PromptHistory:
         """
         # The one at the end would be hidden by it.
         for unsent in (expand(self._edited.pop(len(self._entries), "")), text):
-            if unsent.strip() and unsent not in self._entries:
-                self._entries.append(unsent)
-                self._aside.add(unsent)
+            self._keep(unsent)
         self._at = len(self._entries)
+
+    def _keep(self, unsent: str) -> None:
+        """Add an unsent prompt, unless it is there."""
+        if unsent.strip() and unsent not in self._entries:
+            self._entries.append(unsent)
+            self._aside.add(unsent)
 
     def _go(self, to: int, current: str) -> str | None:
         if not 0 <= to <= len(self._entries):

@@ -17,6 +17,7 @@ from app.ui.chat.chat_screen import ChatScreen
 from app.ui.chat.conversation_screen import EDITING, MESSAGE_SELECTED
 from app.ui.chat.help import HelpScreen
 from app.ui.dialogs.sheet import SheetScreen
+from app.ui.prompt.prompt_area import PromptArea
 
 PAUSES = [0, 0.02, 0.2]
 """Seconds behind a word."""
@@ -247,7 +248,7 @@ def test_page_keys_scroll_from_the_prompt_and_home_and_end_when_it_is_empty() ->
     async def steps() -> None:
         async with chatting(predict=200) as chat:
             await chat.ready()
-            await chat.ask("abc\n\ndef " * 12)
+            await chat.ask("word " * 400)
             view = chat.screen.transcript
             bottom = view.scroll_offset.y
             assert bottom > 10
@@ -266,6 +267,21 @@ def test_page_keys_scroll_from_the_prompt_and_home_and_end_when_it_is_empty() ->
             await chat.pilot.press("pagedown", "ctrl+end")
             assert view.scroll_offset.y == view.max_scroll_y
             assert chat.screen.prompt.has_focus_within
+
+    drive(steps())
+
+
+def test_no_key_of_the_chat_selects_text_that_the_next_letter_would_replace() -> None:
+    async def steps() -> None:
+        async with chatting(predict=4) as chat:
+            await chat.ready()
+            chat.screen.prompt.set_text("typed before")
+            area = chat.screen.query_one(PromptArea)
+            for name in ("f6", "f7"):
+                area.post_message(events.Key(name, None))
+            await chat.pilot.pause()
+            area.post_message(events.Key("x", "x"))
+            await chat.until(lambda: chat.screen.prompt.text == "typed beforex")
 
     drive(steps())
 
