@@ -136,7 +136,7 @@ def test_a_page_that_fits_is_not_paged_and_no_color_is_respected(tmp_path: Path)
     assert b"\x1b[1;36m" in bytes(coloured.bytes)
     plain = on_terminal(tmp_path, "heads", size=(100, 80), extra={"PAGER": "false", "NO_COLOR": "1"})
     assert plain.exit_code() == 0
-    assert "not supported yet" in plain.text
+    assert "Which heads work" in plain.text
     assert b"36m" not in bytes(plain.bytes)
 
 
