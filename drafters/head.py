@@ -39,7 +39,7 @@ class HeadDrafter(DraftModel):
 
     def focus(self, context: Sequence[int], window: int) -> None:
         """Forget what was read, and read no more of the context than its last `window` tokens."""
-        self._restart(max(len(context) - window, self._rows.first_readable))
+        self._restart(max(len(context) - window, self._first(context)))
 
     def extend(self, context: Sequence[int], given: Sequence[int], limit: int, goes_on: GoesOn) -> Draft:  # noqa: ARG002
         """Return its own draft: for tokens of a copy, which the target has not read, there are no rows."""
@@ -60,10 +60,13 @@ class HeadDrafter(DraftModel):
 
     def _leave_out(self, context: Sequence[int]) -> None:
         """Skip the tokens to read whose rows are not kept any more."""
-        first = self._rows.first_readable
-        if self.skipped + len(self._cached) < min(first, len(context) - 1):
-            self._restart(first)
+        if self.skipped + len(self._cached) < self._first(context):
+            self._restart(self._first(context))
         self._rows.first_place = self.skipped
+
+    def _first(self, context: Sequence[int]) -> int:
+        """Return the first place to read: of a target that was not listened to, the last token without its row."""
+        return min(self._rows.first_readable, len(context) - 1)
 
     def _restart(self, place: int) -> None:
         """Empty the cache, and read the text from a place on."""

@@ -61,7 +61,13 @@ def head_beside(target: Path) -> Path | None:
 
 def no_head(target: LanguageModel) -> PairError:
     """Return the error for a target without a head where one was asked for."""
-    words = head_words(read_model(target.path)) if isinstance(target, LlamaModel) else ""
+    header = read_model(target.path) if isinstance(target, LlamaModel) else None
+    if header is not None and has_own_head(header):
+        return PairError(
+            f"--draft {HEAD} can't be used now: the drafting layer of {target.name} is not loaded.",
+            hint=f"Load the model again with --draft {HEAD}, or without --draft.",
+        )
+    words = "" if header is None else head_words(header)
     return PairError(
         f"--draft {HEAD} can't be used: {target.name} has no draft head.",
         cause=f"Its file has {words}." if words else "",

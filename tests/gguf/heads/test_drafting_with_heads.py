@@ -154,12 +154,21 @@ class Chat:
         self.worker = Worker(plan, self.abort, time.perf_counter)
         (self.ready,) = [each for each in self.worker.load(lambda *_: None) if isinstance(each, Ready)]
 
-    def ask(self, turns: Sequence[str], seed: int = 1, tokens: int = 24, stop_after: int | None = None) -> Ended:
+    def ask(
+        self,
+        turns: Sequence[str],
+        seed: int = 1,
+        tokens: int = 24,
+        stop_after: int | None = None,
+        *,
+        adapt: bool = True,
+    ) -> Ended:
         messages = tuple(Turn("user" if place % 2 == 0 else "assistant", text) for place, text in enumerate(turns))
         question = Question(
             messages,
             SamplingParams(temperature=0.8, seed=seed),
             max_tokens=tokens,
+            adapt=adapt,
             raw=self.worker._slot.target.chat_template is None,
         )
         ended = None
@@ -198,6 +207,38 @@ def test_a_chat_is_used_in_any_order(files: dict[str, Path], tmp_path: Path, kin
     finally:
         drafted.worker.close()
         plain.worker.close()
+
+
+@pytest.mark.parametrize("kind", ["mtp", "eagle3"])
+def test_a_head_can_begin_in_the_middle_of_a_chat(files: dict[str, Path], tmp_path: Path, kind: str) -> None:
+    model, draft = (files["own"], "mtp") if kind == "mtp" else (files["target"], str(files["eagle3"]))
+    chat, plain = Chat(model, draft, tmp_path), Chat(model, "off", tmp_path)
+    try:
+        turns = ["hello the thing is the thing"]
+        assert chat.ask(turns).text == plain.ask(turns).text
+        for spec in ("suffix", draft):
+            for _ in chat.worker.use_drafter(parse_drafter(spec), lambda *_: None):
+                pass
+            # The prompt of the same question is in the cache, but rows of it are not kept.
+            for seed in (1, 2):
+                one, other = (each.ask(turns, seed=seed, adapt=False) for each in (chat, plain))
+                assert one.text == other.text
+        turns = [*turns, one.text, "and more of the hell"]
+        assert chat.ask(turns, adapt=False).text == plain.ask(turns).text
+    finally:
+        chat.worker.close()
+        plain.worker.close()
+
+
+def test_a_layer_that_was_not_loaded_is_named(files: dict[str, Path], tmp_path: Path) -> None:
+    chat = Chat(files["own"], "off", tmp_path)
+    try:
+        with pytest.raises(PairError) as failure:
+            list(chat.worker.use_drafter(parse_drafter("mtp"), lambda *_: None))
+        assert "is not loaded" in failure.value.title
+        assert "--draft mtp" in failure.value.hint
+    finally:
+        chat.worker.close()
 
 
 def test_several_slots_have_a_head_each(files: dict[str, Path], tmp_path: Path) -> None:
