@@ -23,6 +23,7 @@ from models.system.counted import counted
 
 _RUNNING = "An answer is being generated. Escape stops it."
 _LOADING = "A model or a drafter is loading. Escape cancels it."
+_HELD = "\N{NO-BREAK SPACE}"
 _FIRST = "The model is still loading. Try again when it is ready."
 _WAITING = "A message is waiting for the model to load. Send the next one after its answer."
 
@@ -106,7 +107,9 @@ def alternatives_text(screen: ConversationScreen, key: int) -> str:
     others = [entry.id for entry in screen.dialogue.alternatives(key)]
     if len(others) < 2 or key not in others:
         return ""
-    return f"answer {others.index(key) + 1} of {len(others)} (Alt-Left, Alt-Right)"
+    place = f"answer {others.index(key) + 1} of {len(others)}"
+    # No line ends within it.
+    return f"{place.replace(' ', _HELD)} (Alt-Left, Alt-Right)"
 
 
 def remove_empty_answer(screen: ConversationScreen, *, noted: bool = False) -> None:

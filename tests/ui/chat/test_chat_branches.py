@@ -2,7 +2,7 @@
 
 import pytest
 from saved import others
-from ui_chat import chatting, drive, request, slowly
+from ui_chat import Chat, chatting, drive, request, slowly
 
 from app.shell.paths import conversations_file
 from app.ui.dialogs.sessions import SessionScreen
@@ -29,6 +29,33 @@ def test_regenerating_stands_beside_and_branches_can_be_switched() -> None:
             for answer in (first, second, first):
                 await chat.pilot.press("b")
                 await chat.until(lambda answer=answer: chat.messages == ["abcabc", answer], seconds=10)
+
+    drive(steps())
+
+
+def spaced(chat: Chat) -> str:
+    """Return what is shown, with a space for each no-break space."""
+    return chat.shown.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_several_answers_say_which_one_is_shown_and_keys_walk_through_them() -> None:
+    async def steps() -> None:
+        async with chatting(size=(140, 30)) as chat:
+            await chat.ready()
+            answers = [await chat.ask("abcabc")]
+            assert "answer 1 of" not in chat.shown
+            for _ in range(2):
+                await chat.pilot.press("f5")
+                await chat.until(lambda: not chat.screen.busy and chat.messages[-1] not in answers)
+                answers.append(chat.messages[-1])
+            await chat.until(lambda: "answer 3 of 3" in spaced(chat))
+            for key, place in (("alt+left", 1), ("alt+left", 0), ("alt+left", 2), ("alt+right", 0)):
+                chat.screen.prompt.set_text("typed")
+                await chat.pilot.press(key)
+                await chat.until(lambda place=place: chat.messages[-1] == answers[place], 20)
+                await chat.until(lambda place=place: f"answer {place + 1} of 3" in spaced(chat), 20)
+                await chat.ready()
+                assert chat.screen.prompt.text == "typed"
 
     drive(steps())
 
