@@ -7,7 +7,7 @@ in the target's order, as far back as the target's rows are kept.
 
 from collections.abc import Sequence
 
-from drafters.base import Draft, GoesOn
+from drafters.base import Draft, GoesOn, Hindsight
 from drafters.draft_model import DraftModel
 from models.base import LanguageModel
 from models.heads.head_model import HeadModel
@@ -40,6 +40,10 @@ class HeadDrafter(DraftModel):
     def focus(self, context: Sequence[int], window: int) -> None:
         """Forget what was read, and read no more of the context than its last `window` tokens."""
         self._restart(max(len(context) - window, self._first(context)))
+
+    def catch_up(self, context: Sequence[int], said: int) -> Hindsight:
+        """Read all that is unread; a head that shares its target's cache reads nothing, and predicts only its end."""
+        return () if self._rows.head.options.shares_cache else super().catch_up(context, said)
 
     def extend(self, context: Sequence[int], given: Sequence[int], limit: int, goes_on: GoesOn) -> Draft:  # noqa: ARG002
         """Return its own draft: for tokens of a copy, which the target has not read, there are no rows."""

@@ -23,6 +23,8 @@ _ONE_LAYER = _words(
 """Architectures whose one drafting layer goes on from its own rows."""
 _HANDS_OUT_LAYERS = _words("llama qwen3 qwen3moe qwen35 qwen35moe gpt-oss gemma4 mimo2 minimax-m2")
 """Architectures whose graph hands out the inputs of its layers; with others llama.cpp ends the process."""
+_SHARED_WITH = "gemma4"
+"""Architecture of the targets whose cache an assistant reads."""
 _TAPPED = 3
 """Layers of the target that an EAGLE-3 head reads."""
 
@@ -114,6 +116,8 @@ def unsuitable(head: HeadFile, target: Header) -> list[str]:
     reasons = [*head.faults]
     if head.kind is HeadKind.MTP and head.architecture != architecture:
         reasons.append(f"it was made for a model of the architecture {head.architecture}, the target is {architecture}")
+    if head.kind is HeadKind.ASSISTANT:
+        reasons += _of_cache(read_header(head.path), target, architecture)
     if head.target_width != width:
         reasons.append(f"it was made for a model with rows of {head.target_width:,} numbers, the target has {width:,}")
     if head.layers:
@@ -122,6 +126,27 @@ def unsuitable(head: HeadFile, target: Header) -> list[str]:
     if theirs is not None and theirs != own.size:
         reasons.append(f"it knows {theirs:,} tokens, the target {own.size:,}")
     return reasons
+
+
+def _of_cache(head: Header, target: Header, architecture: str) -> list[str]:
+    """Return how the caches differ that an assistant would read as its own."""
+    if architecture != _SHARED_WITH:
+        return [f"it reads the cache of models of the architecture {_SHARED_WITH}, the target is {architecture}"]
+    reasons = []
+    for name in ("key_length", "value_length", "key_length_swa", "value_length_swa", "sliding_window"):
+        own, theirs = (
+            header.number(f"{header.text('general.architecture')}.attention.{name}") for header in (head, target)
+        )
+        if own != theirs:
+            reasons.append(f"its attention has {name} {own}, the target's {theirs}")
+    # Its layers view those of the target's last two layers.
+    if not {*_kv_heads(head)} <= {*_kv_heads(target)[-2:]}:
+        reasons.append("its attention has another number of cached heads than the target's last layers")
+    return reasons
+
+
+def _kv_heads(header: Header) -> list[int]:
+    return header.whole_numbers(f"{header.text('general.architecture')}.attention.head_count_kv")
 
 
 def _of_layers(head: HeadFile, target: Header, architecture: str) -> list[str]:
@@ -158,8 +183,12 @@ def _of_own_architecture(header: Header, architecture: str, kind: HeadKind) -> H
     width = header.number(f"{architecture}.embedding_length") or 0
     layers = tuple(header.whole_numbers(f"{architecture}.target_layers"))
     target_width = header.number(f"{architecture}.target_hidden_size") or width
+    if kind is HeadKind.ASSISTANT:
+        width = target_width = header.number(f"{architecture}.embedding_length_out") or 0
     borrows = not {"token_embd.weight", "output.weight"} <= tensors.keys()
-    faults = [f"heads of the kind {kind} are not supported"] if kind is not HeadKind.EAGLE3 else []
+    faults = [f"heads of the kind {kind} are not supported"] if kind is HeadKind.DFLASH else []
+    if kind is HeadKind.ASSISTANT and not {"nextn.pre_projection.weight", "nextn.post_projection.weight"} <= {*tensors}:
+        faults.append("its projections from and to the target's rows are missing")
     if kind is HeadKind.EAGLE3:
         fused = tensors.get("fc.weight")
         if len(layers) != _TAPPED or min(layers, default=0) < 0:

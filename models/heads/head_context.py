@@ -12,7 +12,7 @@ from models.heads.symbols import hidden_function
 from models.heads.tap import Rows
 from models.llama.batch import TEXT, Batch
 from models.llama.bindings import llama_cpp, recent_errors
-from models.llama.context import abort_callback_of
+from models.llama.context import TYPE_IDS, abort_callback_of, flash_attention_of
 from models.llama.load import threads_of
 from models.llama.model import LlamaModel
 
@@ -37,6 +37,8 @@ class HeadContextOptions:
     """Tokens of its output."""
     encoded: int = 0
     """Numbers of the rows that its encoder turns into such rows; 0: it has no encoder."""
+    shares_cache: bool = False
+    """Whether it reads its target's cache and writes none: each of its steps is at the end of the target's text."""
 
 
 class HeadContext:
@@ -51,8 +53,9 @@ class HeadContext:
         self._memory = self._api.llama_get_memory(self._context)
         self._batch = Batch(BATCH, options.width)
         self._encoder = Batch(BATCH, options.encoded, has_tokens=False) if options.encoded else None
-        # Masked, llama.cpp would copy the first rows of a pass in place of those of its outputs.
-        hidden_function("llama_set_embeddings_nextn")(self._context, True, False)
+        # Masked, llama.cpp would copy the first rows of a pass in place of those of its outputs; an assistant has only
+        # rows of outputs.
+        hidden_function("llama_set_embeddings_nextn")(self._context, True, options.shares_cache)
 
     def _opened(self, weights: Any, target: LlamaModel) -> Any:
         params = self._api.llama_context_default_params()
@@ -64,6 +67,8 @@ class HeadContext:
         _, params.ctx_other, abort = target.handles
         params.abort_callback, params.abort_callback_data = abort_callback_of(abort)
         params.no_perf = True
+        if self._options.shares_cache:
+            _like_target(params, target)
         recent_errors()
         context = self._api.llama_init_from_model(weights, params)
         if not context:
@@ -80,7 +85,7 @@ class HeadContext:
         A view of llama.cpp's memory, shape (rows, vocabulary). Raises Cancelled, with the cache as it was before.
         """
         # Other graphs than that of MTP compute a row for each token, of which llama.cpp hands out the first ones.
-        computed = rows if self._options.is_mtp or rows == 0 else len(tokens)
+        computed = rows if self._options.is_mtp or self._options.shares_cache or rows == 0 else len(tokens)
         self._batch.clear()
         self._batch.add(tokens, start, computed, TEXT)
         self._batch.hidden[: len(tokens)] = hidden
@@ -132,3 +137,13 @@ class HeadContext:
         if self._context is not None:
             self._api.llama_free(self._context)
             self._context = None
+
+
+def _like_target(params: Any, target: LlamaModel) -> None:
+    """Lay a cache out as the target's is, whose cells it views."""
+    api, (_, context, _) = llama_cpp(), target.handles
+    params.n_ctx, params.n_seq_max = api.llama_n_ctx(context), api.llama_n_seq_max(context)
+    params.kv_unified = params.n_seq_max > 1
+    params.n_outputs_max = max(BATCH, params.n_seq_max)
+    params.flash_attn_type = flash_attention_of(target.options)
+    params.type_k, params.type_v = (TYPE_IDS[kind] for kind in target.cache_types)

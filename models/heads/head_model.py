@@ -27,7 +27,6 @@ class HeadModel:
     named_templates: Mapping[str, str] = {}
     max_branches = 0
     batch_size = BATCH
-    max_rows = ROWS
     rewind_support = RewindSupport(None, "attention cache")
 
     def __init__(self, head: LoadedHead, target: LlamaModel) -> None:
@@ -41,6 +40,7 @@ class HeadModel:
         self.first_place = 0
         """Place in the target's text of the first token that this model reads."""
         self.context_size = target.context_size
+        self.max_rows = 1 if head.options.shares_cache else ROWS
         self._tap = Tap(target, head.layers)
         self._own: tuple[int, Rows] | None = None
         """The head's own last hidden row, and the place of the token that is read beside it."""
@@ -60,7 +60,10 @@ class HeadModel:
             self._context = None
 
     def join_context(self) -> None:
-        """Open a context beside the target's, with an empty cache."""
+        """Open a context beside the target's, with an empty cache; a shared one is emptied for that."""
+        if self.head.options.shares_cache:
+            # llama.cpp resets the cells of a cache that another context begins to view.
+            self.target.rewind(0)
         self._tap.enable()
         self._context = HeadContext(self.head.weights, self.target, self.head.options)
         self._length, self._own = 0, None
@@ -87,10 +90,11 @@ class HeadModel:
         if together == len(tokens):
             return self._pass(tokens, rows)
         later = len(tokens) - together
-        parts = [self._pass(tokens[:together], max(0, rows - later)).copy()]
-        for place, token in enumerate(tokens[together:]):
-            parts.append(self._pass([token], int(later - place <= rows)).copy())
-        return np.concatenate(parts)
+        # Each further token is read beside the head's own row after the one before, which comes with a row of logits.
+        parts = [self._pass(tokens[:together], max(1, rows - later)).copy()]
+        parts += [self._pass([token], 1).copy() for token in tokens[together:]]
+        found = np.concatenate(parts)
+        return found[len(found) - rows :]
 
     def rewind(self, length: int) -> None:
         """Cut the cache to its first `length` tokens."""
@@ -140,12 +144,25 @@ class HeadModel:
         return max(1, min(count, known))
 
     def _pass(self, tokens: Sequence[int], rows: int) -> Logits:
+        if self.head.options.shares_cache:
+            return self._step(tokens, rows)
         start, context = self._length, self._open
         logits = context.decode(list(tokens), start, self._hidden(len(tokens)), rows)
         if start == 0 and self.first_place == 0 and self.head.starts_at_second:
             context.cut(0, 1)
         self._length += len(tokens)
         self._own = (self._length, context.hidden_after(len(tokens) - 1)) if rows else None
+        return logits
+
+    def _step(self, tokens: Sequence[int], rows: int) -> Logits:
+        """Compute the row after the last token alone: for those before it there is the target's cache."""
+        self._length += len(tokens) - rows
+        if rows == 0:
+            self._own = None
+            return np.empty((0, self.vocab.size), np.float32)
+        logits = self._open.decode([tokens[-1]], self.target.length, self._hidden(1), 1)
+        self._length += 1
+        self._own = self._length, self._open.hidden_after(0)
         return logits
 
     def _hidden(self, count: int) -> Rows:

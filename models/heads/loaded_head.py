@@ -37,7 +37,7 @@ class LoadedHead:
     @property
     def starts_at_second(self) -> bool:
         """Whether the first token of a text, which has no row before it, is left out."""
-        return not self.options.is_mtp
+        return not (self.options.is_mtp or self.options.shares_cache)
 
     def leave(self) -> None:
         """Take note that one user fewer is left; free the weights with the last."""

@@ -50,10 +50,11 @@ def _loaded(head: HeadFile, target: LlamaModel) -> LoadedHead:
     vocab = LlamaVocab(weights)
     options = HeadContextOptions(
         name=str(head.kind),
-        is_mtp=head.kind is HeadKind.MTP,
+        is_mtp=head.kind in (HeadKind.MTP, HeadKind.ASSISTANT),
         width=head.width,
         vocabulary=vocab.size,
         encoded=len(head.layers) * head.target_width,
+        shares_cache=head.kind is HeadKind.ASSISTANT,
     )
     return LoadedHead(
         str(head.kind),

@@ -27,7 +27,8 @@ _CELLS = 256
 """llama.cpp rounds a context up to a multiple of it, after it has bounded a pass by what was asked for."""
 _SPARSE = "minimax-m3"
 """Its attention would be dense, and its text another, where sequences share cells."""
-_TYPE_IDS = {"f32": 0, "f16": 1, "bf16": 30, "q8_0": 8}
+TYPE_IDS = {"f32": 0, "f16": 1, "bf16": 30, "q8_0": 8}
+"""Types of cached keys and values, by the numbers that llama.cpp gives them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +126,8 @@ def _context_params(model: Any, options: LlamaOptions) -> Any:
     else:
         params.n_rs_seq = min(options.max_rows - 1, _SNAPSHOTS)
     params.n_threads, params.n_threads_batch = threads_of(options)
-    params.type_k, params.type_v = (_TYPE_IDS[kind] for kind in cache_types(model, options))
-    params.flash_attn_type = _flash_attention(options)
+    params.type_k, params.type_v = (TYPE_IDS[kind] for kind in cache_types(model, options))
+    params.flash_attn_type = flash_attention_of(options)
     params.no_perf = True
     return params
 
@@ -153,7 +154,8 @@ def _make_room_for_texts(params: Any, options: LlamaOptions) -> None:
     params.n_outputs_max = max(options.max_rows, options.texts)
 
 
-def _flash_attention(options: LlamaOptions) -> int:
+def flash_attention_of(options: LlamaOptions) -> int:
+    """Return the number by which llama.cpp knows the kind of attention that these options stand for."""
     api = llama_cpp()
     if options.flash_attention is None and has_gpu(options):
         return int(api.LLAMA_FLASH_ATTN_TYPE_AUTO)

@@ -51,7 +51,12 @@ def head_agreement(target: LanguageModel, head: HeadModel) -> float | None:
     The head reads the text while the target holds it, beside the target's rows. Empties both caches.
     """
     text = _text_of(target)
-    if target.length or head.length or not (_takes(target, text) and _takes(head, text)):
+    if (
+        head.head.options.shares_cache
+        or target.length
+        or head.length
+        or not (_takes(target, text) and _takes(head, text))
+    ):
         return None
     width = min(_width(target), _width(head))
     try:

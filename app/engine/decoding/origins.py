@@ -45,7 +45,7 @@ _OF_SOURCE = {
     "memory": Origin.MEMORY,
     "grammar": Origin.FORCED,
 }
-_OF_MODELS = {"model:": Origin.MODEL, "text:": Origin.TEXT, "mtp": Origin.HEAD, "eagle3": Origin.HEAD}
+_OF_MODELS = {"model:": Origin.MODEL, "text:": Origin.TEXT, "mtp": Origin.HEAD, "eagle3": Origin.HEAD, "gemma4-": Origin.HEAD}
 """Origins by the beginning of a source that is a draft model or head."""
 
 

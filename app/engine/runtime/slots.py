@@ -16,6 +16,7 @@ from drafters.head import HeadDrafter
 from drafters.registry import DrafterSpec
 from models.base import LanguageModel
 from models.errors import MemoryLimitError
+from models.heads.head_model import HeadModel
 from models.llama.model import LlamaModel
 from models.toy import ToyModel
 
@@ -67,11 +68,14 @@ def like(loader: Loader, spec: DrafterSpec, target: LanguageModel, drafting: Dra
     return replace(together, exact_branches=drafting.exact_branches)
 
 
-def shared_batch(loader: Loader, target: LanguageModel, slots: int) -> SharedBatch | None:
+def shared_batch(loader: Loader, target: LanguageModel, drafting: Drafting, slots: int) -> SharedBatch | None:
     """Reopen the target with one cache for `slots` answers, where shared passes are faster; None where not.
 
-    Not under `--strict`, which has checked the cache as it is.
+    Not under `--strict`, which has checked the cache as it is, and not with a head that views the cells of one text.
     """
+    model = drafting.model.model if drafting.model else None
+    if isinstance(model, HeadModel) and model.head.options.shares_cache:
+        return None
     if slots == 1 or loader.plan.strict or target.rewind_support.limit is not None:
         return None
     exact = loader.exact_width(target)

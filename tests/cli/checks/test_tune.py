@@ -79,10 +79,11 @@ def test_json_is_one_object_with_every_figure(tmp_path: Path, model: Path) -> No
 def test_explain_names_tune_until_the_draft_model_was_tuned(tmp_path: Path, model: Path) -> None:
     asked = ("run", str(model), "Hi", "--draft", str(model), "-t", "1", "-n", "4", "--explain")
     advice = "model:tiny may run faster with other settings. To find them: localspec tune MODEL --draft DRAFT --keep"
-    assert advice in localspec_here(*asked, home=tmp_path).stderr
+    assert advice in " ".join(localspec_here(*asked, home=tmp_path).stderr.split())
     assert localspec_here("tune", str(model), "--draft", str(model), *QUICK, home=tmp_path).returncode == 0
     again = localspec_here(*asked, home=tmp_path)
-    assert (again.returncode, advice in again.stderr, "pass cost" in again.stderr) == (0, False, True)
+    said = " ".join(again.stderr.split())
+    assert (again.returncode, advice in said, "pass cost" in said) == (0, False, True)
 
 
 def test_a_copy_is_kept_only_on_request(tmp_path: Path, model: Path) -> None:

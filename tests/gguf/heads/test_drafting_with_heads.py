@@ -10,7 +10,7 @@ import pytest
 import tiny_gguf
 from closed_form_head import write_closed_form_head
 from fakes import Case, FakeClock, run
-from tiny_heads import write_experts_with_head, write_hybrid_with_head
+from tiny_heads import write_assistant, write_experts_with_head, write_hybrid_with_head, write_shared
 
 from app.engine.conversation.messages import Ended, Ready, Said
 from app.engine.conversation.session import Session
@@ -54,6 +54,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {
         "own": write_hybrid_with_head(folder / "own.gguf", n_ctx=1024),
         "experts": write_experts_with_head(folder / "experts.gguf", n_ctx=1024),
+        "shared": write_shared(folder / "shared.gguf", n_ctx=1024),
+        "assistant": write_assistant(folder / "of-shared.gguf", n_ctx=1024),
         "target": target,
         "eagle3": write_closed_form_head(folder / "target-eagle3.gguf", target, text, LAYERS),
         "some": write_closed_form_head(folder / "some.gguf", target, text, LAYERS, range(0, 270, 2)),
@@ -62,7 +64,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def targets(files: dict[str, Path]) -> Iterator[dict[str, LlamaModel]]:
-    made = {name: LlamaModel(files[name], OPTIONS) for name in ("own", "experts", "target")}
+    made = {name: LlamaModel(files[name], OPTIONS) for name in ("own", "experts", "shared", "target")}
     yield made
     for model in made.values():
         model.close()
@@ -72,10 +74,11 @@ def drafter_of(kind: str, files: dict[str, Path], targets: dict[str, LlamaModel]
     if kind in ("mtp", "experts"):
         target = targets["own" if kind == "mtp" else kind]
         return target, HeadDrafter(HeadModel(load_own_head(target), target))
-    return targets["target"], HeadDrafter(HeadModel(load_head(files[kind], targets["target"]), targets["target"]))
+    target = targets["shared" if kind == "assistant" else "target"]
+    return target, HeadDrafter(HeadModel(load_head(files[kind], target), target))
 
 
-@pytest.mark.parametrize("kind", ["mtp", "experts", "eagle3", "some"])
+@pytest.mark.parametrize("kind", ["mtp", "experts", "eagle3", "some", "assistant"])
 def test_a_hundred_prompts_have_the_targets_own_text(
     files: dict[str, Path], targets: dict[str, LlamaModel], kind: str
 ) -> None:
@@ -94,11 +97,11 @@ def test_a_hundred_prompts_have_the_targets_own_text(
     finally:
         drafter.close()
     assert drafted > 1000
-    assert accepted > {"mtp": 0.3, "experts": 0}.get(kind, 0.02) * drafted
+    assert accepted > {"mtp": 0.3, "experts": 0, "assistant": 0}.get(kind, 0.02) * drafted
 
 
 @pytest.mark.parametrize("rule", EXACT_RULES)
-@pytest.mark.parametrize("kind", ["mtp", "experts", "eagle3", "some"])
+@pytest.mark.parametrize("kind", ["mtp", "experts", "eagle3", "some", "assistant"])
 def test_every_exact_rule_gives_the_greedy_text(
     files: dict[str, Path], targets: dict[str, LlamaModel], kind: str, rule: Accept
 ) -> None:
@@ -181,12 +184,17 @@ class Chat:
         return ended  # type: ignore[return-value]
 
 
-@pytest.mark.parametrize("kind", ["mtp", "eagle3"])
+def pair_of(kind: str, files: dict[str, Path]) -> tuple[Path, str]:
+    """Return a target's file, and the `--draft` that names its head."""
+    if kind == "mtp":
+        return files["own"], kind
+    return files["shared" if kind == "assistant" else "target"], str(files[kind])
+
+
+@pytest.mark.parametrize("kind", ["mtp", "eagle3", "assistant"])
 def test_a_chat_is_used_in_any_order(files: dict[str, Path], tmp_path: Path, kind: str) -> None:
-    model = files["own" if kind == "mtp" else "target"]
-    drafted, plain = (
-        Chat(model, draft, tmp_path) for draft in ("mtp" if kind == "mtp" else str(files["eagle3"]), "off")
-    )
+    model, head = pair_of(kind, files)
+    drafted, plain = (Chat(model, draft, tmp_path) for draft in (head, "off"))
     try:
         assert kind in drafted.ready.drafter
         turns = ["hello the thing"]
@@ -209,9 +217,9 @@ def test_a_chat_is_used_in_any_order(files: dict[str, Path], tmp_path: Path, kin
         plain.worker.close()
 
 
-@pytest.mark.parametrize("kind", ["mtp", "eagle3"])
+@pytest.mark.parametrize("kind", ["mtp", "eagle3", "assistant"])
 def test_a_head_can_begin_in_the_middle_of_a_chat(files: dict[str, Path], tmp_path: Path, kind: str) -> None:
-    model, draft = (files["own"], "mtp") if kind == "mtp" else (files["target"], str(files["eagle3"]))
+    model, draft = pair_of(kind, files)
     chat, plain = Chat(model, draft, tmp_path), Chat(model, "off", tmp_path)
     try:
         turns = ["hello the thing is the thing"]
@@ -241,15 +249,17 @@ def test_a_layer_that_was_not_loaded_is_named(files: dict[str, Path], tmp_path: 
         chat.worker.close()
 
 
-def test_several_slots_have_a_head_each(files: dict[str, Path], tmp_path: Path) -> None:
-    chat, plain = Chat(files["target"], str(files["eagle3"]), tmp_path, slots=2), Chat(files["target"], "off", tmp_path)
+@pytest.mark.parametrize("kind", ["mtp", "eagle3", "assistant"])
+def test_several_slots_have_a_head_each(files: dict[str, Path], tmp_path: Path, kind: str) -> None:
+    model, draft = pair_of(kind, files)
+    chat, plain = Chat(model, draft, tmp_path, slots=2), Chat(model, "off", tmp_path)
     try:
         assert chat.worker.slots == 2
         drafters = {id(slot.drafting.model) for slot in chat.worker._slots}
         assert len(drafters) == 2
         for seed in range(4):
             texts = ["one thing", "two hello the hell"]
-            both = [chat.ask([texts[(seed + place) % 2]], seed=seed).text for place in range(2)]
+            both = [chat.ask([texts[(seed + place) % 2]], seed=seed, adapt=False).text for place in range(2)]
             assert both == [plain.ask([texts[(seed + place) % 2]], seed=seed).text for place in range(2)]
     finally:
         chat.worker.close()

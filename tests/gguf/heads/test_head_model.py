@@ -13,7 +13,7 @@ import pytest
 import tiny_gguf
 from closed_form_head import write_closed_form_head
 from numpy.typing import NDArray
-from tiny_heads import write_experts_with_head, write_hybrid_with_head
+from tiny_heads import write_assistant, write_experts_with_head, write_hybrid_with_head, write_shared
 
 from models.errors import Cancelled, ContextFullError
 from models.heads import tap
@@ -25,7 +25,7 @@ from models.llama.load import LlamaOptions
 from models.llama.model import LlamaModel
 
 OPTIONS = LlamaOptions(context_size=256, threads=1, heads=True)
-KINDS = ("mtp", "mtp of experts", "mtp in its own file", "eagle3", "eagle3 of some tokens")
+KINDS = ("mtp", "mtp of experts", "mtp in its own file", "eagle3", "eagle3 of some tokens", "assistant")
 LAYERS = (0, 1, 2)
 Row = NDArray[np.float32]
 
@@ -56,6 +56,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "mtp": own,
         "mtp of experts": write_experts_with_head(folder / "experts.gguf", n_ctx=1024),
         "mtp in its own file": write_hybrid_with_head(folder / "mtp-own.gguf", n_ctx=1024, head_alone=True),
+        "shared": write_shared(folder / "shared.gguf", n_ctx=1024),
+        "assistant": write_assistant(folder / "assistant.gguf", n_ctx=1024),
         "target": target,
         "eagle3": write_closed_form_head(folder / "m-eagle3.gguf", target, text, LAYERS),
         "eagle3 of some tokens": write_closed_form_head(folder / "m2.gguf", target, text, LAYERS, range(0, 270, 2)),
@@ -67,7 +69,8 @@ class Pair:
 
     def __init__(self, files: dict[str, Path], kind: str) -> None:
         has_own = kind in ("mtp", "mtp of experts")
-        self.target = LlamaModel(files[kind if has_own else "mtp" if "mtp" in kind else "target"], OPTIONS)
+        of_other = "mtp" if "mtp" in kind else "shared" if kind == "assistant" else "target"
+        self.target = LlamaModel(files[kind if has_own else of_other], OPTIONS)
         loaded = load_own_head(self.target) if has_own else load_head(files[kind], self.target)
         self.head = HeadModel(loaded, self.target)
 
@@ -306,6 +309,26 @@ def test_what_a_head_can_not_do_is_refused(opened: Callable[[str], Pair]) -> Non
     pair.head.close()
     with pytest.raises(ValueError, match="closed"):
         pair.head.decode([1], 1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tokens_after_the_targets_last_are_read_one_by_one(opened: Callable[[str], Pair], kind: str) -> None:
+    pair, anew = opened(kind), opened(kind)
+    text, further = noise(11, 30), noise(12, 4)
+    row = pair.read(text)
+    assert alike(kind, row, anew.read(text))
+    for token in further:
+        row = pair.head.decode([token], 1)[0].copy()
+    assert alike(kind, anew.head.decode(further, 1)[0], row)
+    assert anew.head.length == pair.head.length == 34
+
+
+def test_an_assistant_leaves_the_cache_of_its_target_alone(opened: Callable[[str], Pair]) -> None:
+    pair, anew = opened("assistant"), opened("assistant")
+    text = noise(13, 40)
+    pair.draft(pair.read(text), 5)
+    anew.target.decode(text[:-1], 0)
+    assert np.array_equal(pair.target.decode(text[-1:], 1), anew.target.decode(text[-1:], 1))
 
 
 def test_a_target_without_listeners_computes_no_rows(files: dict[str, Path]) -> None:

@@ -143,3 +143,69 @@ def _experts(file: tiny._TinyFile, layer: str, n_embd: int, gain: float) -> None
     for part in ("gate", "up", "down"):
         file.matrices(f"{layer}.ffn_{part}_exps", _EXPERTS, n_embd, n_embd)
         file.matrix(f"{layer}.ffn_{part}_shexp", n_embd, n_embd, gain=gain)
+
+
+_WINDOW_PATTERN = (True, False)
+"""Layers with a sliding window."""
+
+
+def write_shared(path: Path, *, seed: int = 0, n_ctx: int = 512, n_embd: int = 64) -> Path:
+    """Write a gemma4: two layers whose caches an assistant reads; return `path`."""
+    with tiny._tiny_file(path, "gemma4", seed=seed) as file:
+        file.sizes(n_ctx, len(_WINDOW_PATTERN), n_embd)
+        file.heads()
+        _windows(file, "gemma4", n_embd // tiny._HEADS)
+        file.keys.add_uint32("gemma4.embedding_length_per_layer_input", 0)
+        file.keys.add_uint32("gemma4.attention.shared_kv_layers", 0)
+        tiny._tokenizer(file.keys)
+        for layer in (f"blk.{index}" for index in range(len(_WINDOW_PATTERN))):
+            tiny._attention(file, layer, n_embd)
+            _gemma_layer(file, layer, n_embd, n_embd // tiny._HEADS)
+            tiny._feed_forward(file, layer, n_embd)
+            file.norm(f"{layer}.attn_k_norm", n_embd // tiny._HEADS)
+        file.values("rope_freqs.weight", np.ones(n_embd // tiny._HEADS // 2, np.float32))
+        file.ends(len(tiny.TOKENS), n_embd, gain=1)
+    return path
+
+
+def write_assistant(path: Path, *, seed: int = 1, n_ctx: int = 512, n_embd: int = 32, of: int = 64) -> Path:
+    """Write a gemma4-assistant for a target whose rows have `of` numbers; return `path`."""
+    with tiny._tiny_file(path, "gemma4-assistant", seed=seed) as file:
+        layers, head = len(_WINDOW_PATTERN), of // tiny._HEADS
+        file.sizes(n_ctx, layers, n_embd)
+        file.heads()
+        _windows(file, "gemma4-assistant", head)
+        file.keys.add_uint32("gemma4-assistant.nextn_predict_layers", layers)
+        file.keys.add_uint32("gemma4-assistant.embedding_length_out", of)
+        tiny._tokenizer(file.keys)
+        for layer in (f"blk.{index}" for index in range(layers)):
+            file.norm(f"{layer}.attn_norm", n_embd)
+            file.matrix(f"{layer}.attn_q", head * tiny._HEADS, n_embd, gain=1.5)
+            file.matrix(f"{layer}.attn_output", n_embd, head * tiny._HEADS)
+            _gemma_layer(file, layer, n_embd, head)
+            tiny._feed_forward(file, layer, n_embd)
+            file.values(f"{layer}.layer_output_scale.weight", np.ones(1, np.float32))
+        file.values("rope_freqs.weight", np.ones(head // 2, np.float32))
+        file.matrix("nextn.pre_projection", n_embd, 2 * of)
+        file.matrix("nextn.post_projection", of, n_embd)
+        file.ends(len(tiny.TOKENS), n_embd, gain=1)
+    return path
+
+
+def _windows(file: tiny._TinyFile, architecture: str, head: int) -> None:
+    keys = file.keys
+    keys.add_feed_forward_length(128 if architecture == "gemma4" else 64)
+    keys.add_key_length(head)
+    keys.add_value_length(head)
+    keys.add_uint32(f"{architecture}.attention.key_length_swa", head)
+    keys.add_uint32(f"{architecture}.attention.value_length_swa", head)
+    keys.add_rope_dimension_count(head)
+    keys.add_uint32(f"{architecture}.rope.dimension_count_swa", head)
+    keys.add_sliding_window(tiny.WINDOW)
+    keys.add_array(f"{architecture}.attention.sliding_window_pattern", list(_WINDOW_PATTERN))
+
+
+def _gemma_layer(file: tiny._TinyFile, layer: str, n_embd: int, head: int) -> None:
+    file.norm(f"{layer}.attn_q_norm", head)
+    file.norm(f"{layer}.post_attention_norm", n_embd)
+    file.norm(f"{layer}.post_ffw_norm", n_embd)
