@@ -45,7 +45,8 @@ _OF_SOURCE = {
     "memory": Origin.MEMORY,
     "grammar": Origin.FORCED,
 }
-_OF_MODELS = {"model:": Origin.MODEL, "text:": Origin.TEXT, "mtp": Origin.HEAD, "eagle3": Origin.HEAD, "gemma4-": Origin.HEAD}
+_HEADS = ("mtp", "eagle3", "gemma4-assistant")
+_OF_MODELS = {"model:": Origin.MODEL, "text:": Origin.TEXT, **dict.fromkeys(_HEADS, Origin.HEAD)}
 """Origins by the beginning of a source that is a draft model or head."""
 
 
