@@ -105,7 +105,7 @@ def test_unknown_commands_never_reach_the_model(chat: Terminal) -> None:
 
 def test_help_shows_a_page_of_the_manual_and_names_the_nearest_topic(chat: Terminal) -> None:
     chat.type("/help heads\n")
-    chat.wait_for("is a small network")
+    chat.wait_for("If you have no head")
     chat.wait_for("/help drafting")
     assert "# Heads" not in chat.text
     chat.type("/help draftng\n")
