@@ -41,7 +41,7 @@ async def read_fields(request: Request, route: Route, service: Service) -> Field
         return understood(Fields(_document(body)), route)
 
     fields = read() if len(body) < _LARGE else await service.parsing.body(read)
-    await request.state.lease.take(request, fields.raw("model"))
+    await request.state.lease.take(request, fields.text("model"))
     return fields
 
 

@@ -175,11 +175,25 @@ FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "input_extra": CHUNKS,
         "prompt": TEXTS,
         "cache_prompt": FLAGS,
+        "model": TEXTS,
         **NATIVE,
     },
-    "/completion": {"parse_special": FLAGS, "prompt": PROMPTS, "n_cmpl": st.just(1), "lora": EMPTY, **NATIVE},
-    "/tokenize": {"content": TEXTS, "add_special": FLAGS, "parse_special": FLAGS, "with_pieces": FLAGS},
-    "/detokenize": {"tokens": IDS},
+    "/completion": {
+        "parse_special": FLAGS,
+        "prompt": PROMPTS,
+        "n_cmpl": st.just(1),
+        "lora": EMPTY,
+        "model": TEXTS,
+        **NATIVE,
+    },
+    "/tokenize": {
+        "content": TEXTS,
+        "add_special": FLAGS,
+        "parse_special": FLAGS,
+        "with_pieces": FLAGS,
+        "model": TEXTS,
+    },
+    "/detokenize": {"tokens": IDS, "model": TEXTS},
 }
 """Every field that a request may have, and what about belongs into it."""
 NEEDED: dict[str, dict[str, Any]] = {
