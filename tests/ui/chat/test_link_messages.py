@@ -39,6 +39,7 @@ def test_of_a_hurried_answer_all_text_is_there_and_little_is_drawn(monkeypatch: 
     async def steps() -> None:
         async with told(WIDE) as chat:
             await chat.hear(READY)
+            await chat.pilot.press("f2")
             await chat.type("go on")
             await chat.until(lambda: chat.screen.query_one("#panel")._timer is None)
             # From here on the next picture of the panel is due in an hour.
