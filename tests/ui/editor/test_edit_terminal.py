@@ -42,11 +42,10 @@ def slanted(editor: PseudoTerminal) -> str:
 
 def test_a_word_is_typed_its_end_proposed_and_taken_and_the_file_has_it(path: Path, tmp_path: Path) -> None:
     with terminal(tmp_path, f"{path}:11:5") as editor:
-        editor.wait_for("context 0%")
+        editor.wait_for("toy-0")
         assert editor.modes_now() != editor.modes
         editor.type("re")
         editor.wait_until(lambda: slanted(editor).strip())
-        editor.wait_for("tok/s")
         # It goes on beyond the edge of the screen.
         ghost = slanted(editor).strip().removesuffix("…")
         # There is no colour here, and yet what is proposed is another kind of text than what is there.
@@ -67,7 +66,7 @@ def test_a_word_is_typed_its_end_proposed_and_taken_and_the_file_has_it(path: Pa
 
 def test_what_the_person_could_not_be_asked_about_is_kept_aside(path: Path, tmp_path: Path) -> None:
     with terminal(tmp_path, str(path), extra={"NO_COLOR": None}) as editor:
-        editor.wait_for("context 0%")
+        editor.wait_for("toy-0")
         editor.type("# new\r")
         editor.wait_for("changed")
         editor.process.send_signal(signal.SIGTERM)
