@@ -16,7 +16,7 @@ def answering(home: Path, *, controls: bool = True) -> Iterator[PseudoTerminal]:
     """A chat whose answer goes on until it is stopped."""
     chat = PseudoTerminal(ENDLESS, home, controls=controls)
     try:
-        chat.wait_for("context 0%")
+        chat.wait_for("is ready")
         chat.type("hello\r")
         chat.wait_until(lambda: chat.text.count("mcbe") > 20)
         yield chat

@@ -36,7 +36,7 @@ TWICE = "import subprocess, sys; [subprocess.run([sys.executable, *line.split()]
 @contextmanager
 def chatting(home: Path) -> Iterator[PseudoTerminal]:
     with closing(PseudoTerminal(ENDLESS, home)) as chat:
-        chat.wait_for("context 0%")
+        chat.wait_for("is ready")
         yield chat
 
 
@@ -89,7 +89,7 @@ def test_after_a_kill_the_next_start_there_tells_once_how_to_reset(tmp_path: Pat
 def test_a_screen_that_is_open_or_was_left_in_order_is_no_killed_one(tmp_path: Path) -> None:
     starts = ("-m app run toy -c 2000", "-m app config path")
     with closing(PseudoTerminal(["-c", TWICE, *starts], tmp_path)) as shell:
-        shell.wait_for("context 0%")
+        shell.wait_for("is ready")
         shell.type("\x11")
         assert shell.exit_code() == 0
         assert NOTE.encode() not in shell.bytes
