@@ -68,12 +68,14 @@ def like(loader: Loader, spec: DrafterSpec, target: LanguageModel, drafting: Dra
     return replace(together, exact_branches=drafting.exact_branches)
 
 
-def shared_batch(loader: Loader, target: LanguageModel, drafting: Drafting, slots: int) -> SharedBatch | None:
+def shared_batch(
+    loader: Loader, target: LanguageModel, slots: int, drafting: Drafting | None = None
+) -> SharedBatch | None:
     """Reopen the target with one cache for `slots` answers, where shared passes are faster; None where not.
 
     Not under `--strict`, which has checked the cache as it is, and not with a head that views the cells of one text.
     """
-    model = drafting.model.model if drafting.model else None
+    model = drafting.model.model if drafting and drafting.model else None
     if isinstance(model, HeadModel) and model.head.options.shares_cache:
         return None
     if slots == 1 or loader.plan.strict or target.rewind_support.limit is not None:

@@ -69,7 +69,7 @@ class Worker:
             raise
         slots = [Slot(target, drafting, transcript, self._clock)]
         try:
-            shared = shared_batch(loader, target, drafting, plan.slots)
+            shared = shared_batch(loader, target, plan.slots, drafting)
             others = further_slots(loader, plan.drafter, target, drafting, plan.slots - 1)
             slots.extend(Slot(*twin, Transcript(target), self._clock) for twin in others)
             bring_together(slots, shared)
