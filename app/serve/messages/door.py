@@ -1,16 +1,15 @@
 """Handlers of `/v1/messages` and `/v1/messages/count_tokens`."""
 
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from collections.abc import Callable
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from app.serve.answering import Answering
-from app.serve.messages.reply import Event, MessageWriter
+from app.serve.messages.reply import MessageWriter
 from app.serve.messages.request import MessagesRequest, read_messages, refuse_streams
 from app.serve.replies.errors import Refused
-from app.serve.replies.stream import event
+from app.serve.replies.stream import event, named_events, run_through
 from app.serve.requests.body import read_fields
 from app.serve.requests.fields import Fields
 from app.serve.requests.known_fields import Route
@@ -30,8 +29,10 @@ class MessagesDoor:
         await service.prepare(wanted.chat.engine_request.question.grammar)
         writer, asked = MessageWriter(wanted), wanted.chat.engine_request
         if wanted.chat.stream:
-            return await self._answering.stream(request, asked, lambda speech: _sent(writer.events(speech)), _failure)
-        await self._answering.attend(request, _all(writer.events(service.speak(asked))))
+            return await self._answering.stream(
+                request, asked, lambda speech: named_events(writer.events(speech)), _failure
+            )
+        await self._answering.attend(request, run_through(writer.events(service.speak(asked))))
         return JSONResponse(writer.message)
 
     async def count(self, request: Request) -> Response:
@@ -45,18 +46,6 @@ class MessagesDoor:
         # Checking many tools or a schema takes a tenth of a second, which would stall every other answer.
         is_long = any(fields.has(name) for name in ("tools", "output_config", "output_format"))
         return await (service.parsing.form if is_long else service.parsing.text)(lambda: read_messages(fields, service))
-
-
-async def _sent(events: AsyncGenerator[Event]) -> AsyncGenerator[bytes]:
-    async with aclosing(events):
-        async for one in events:
-            yield event(one, one["type"])
-
-
-async def _all(events: AsyncGenerator[Event]) -> None:
-    async with aclosing(events):
-        async for _ in events:
-            pass
 
 
 def _failure(refused: Refused) -> bytes:

@@ -30,6 +30,20 @@ def event(content: dict[str, Any], name: str = "") -> bytes:
     return head + b"data: " + json.dumps(content, separators=(",", ":")).encode() + b"\n\n"
 
 
+async def named_events(contents: AsyncGenerator[dict[str, Any]]) -> AsyncGenerator[bytes]:
+    """Yield one event for each content, named by its type."""
+    async with aclosing(contents):
+        async for content in contents:
+            yield event(content, content["type"])
+
+
+async def run_through(contents: AsyncGenerator[dict[str, Any]]) -> None:
+    """Read all contents, for a client that gets the whole answer at its end."""
+    async with aclosing(contents):
+        async for _ in contents:
+            pass
+
+
 def error_event(refused: Refused) -> bytes:
     """Return an error as OpenAI's clients of chats and completions read it."""
     return event(refused.body)

@@ -1,7 +1,5 @@
 """Handlers of `/v1/responses`."""
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from functools import partial
 
 from starlette.requests import Request
@@ -9,13 +7,12 @@ from starlette.responses import JSONResponse, Response
 
 from app.serve.answering import Answering
 from app.serve.replies.errors import Refused
-from app.serve.replies.stream import event
+from app.serve.replies.stream import event, named_events, run_through
 from app.serve.requests.body import read_fields
 from app.serve.requests.fields import Fields
 from app.serve.requests.known_fields import Route
 from app.serve.requests.openai_fields import refuse
 from app.serve.responses.kept import Kept, KeptResponses
-from app.serve.responses.output import Event
 from app.serve.responses.reply import ResponseWriter
 from app.serve.responses.request import ResponseRequest, read_response
 from app.serve.service import Service
@@ -37,8 +34,10 @@ class ResponsesDoor:
         writer = ResponseWriter(wanted, self._kept)
         if wanted.chat.stream:
             failure = partial(_failure, writer)
-            return await self._answering.stream(request, asked, lambda speech: _sent(writer.events(speech)), failure)
-        await self._answering.attend(request, _all(writer.events(service.speak(asked))))
+            return await self._answering.stream(
+                request, asked, lambda speech: named_events(writer.events(speech)), failure
+            )
+        await self._answering.attend(request, run_through(writer.events(service.speak(asked))))
         return JSONResponse(writer.response)
 
     async def count(self, request: Request) -> Response:
@@ -73,18 +72,6 @@ class ResponsesDoor:
 
 def _is_long(fields: Fields) -> bool:
     return fields.has("tools") or fields.has("text")
-
-
-async def _sent(events: AsyncGenerator[Event]) -> AsyncGenerator[bytes]:
-    async with aclosing(events):
-        async for one in events:
-            yield event(one, one["type"])
-
-
-async def _all(events: AsyncGenerator[Event]) -> None:
-    async with aclosing(events):
-        async for _ in events:
-            pass
 
 
 def _failure(writer: ResponseWriter, refused: Refused) -> bytes:
