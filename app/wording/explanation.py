@@ -11,6 +11,10 @@ _PLACES_SHOWN = 8
 _NO_DRAFTER = "No drafter: plain decoding."
 _TUNE = "localspec tune MODEL --draft DRAFT --keep"
 _LEFT_OUT = "This answer goes on without it. The next answer tries it again."
+_DISTURBED = (
+    "The pass costs were measured while other programs held the cores, so speeds are uncertain. They are measured "
+    "again at the next start in a quiet moment."
+)
 _NEVER_PAYS = "no draft pays off, even if every token is accepted"
 
 
@@ -49,6 +53,8 @@ def _remarks(explanation: Explanation) -> list[str]:
         remarks.append(f"{explanation.model}: {_not_tried(explanation)}")
     if not explanation.model_tuned:
         remarks.append(f"{explanation.model} may run faster with other settings. To find them: {_TUNE}")
+    if explanation.disturbed:
+        remarks.append(_DISTURBED)
     return remarks
 
 
@@ -83,6 +89,7 @@ def explanation_record(explanation: Explanation) -> dict[str, Any]:
         "longest_draft": explanation.longest,
         "adapts": explanation.adapts,
         "failure": explanation.failure or None,
+        "disturbed": explanation.disturbed,
         "aftermath_seconds": explanation.aftermath * explanation.widths[0].seconds,
         "pass_seconds": {str(cost.width): cost.seconds for cost in explanation.widths},
         "model_step_ratio": explanation.model_step_ratio,

@@ -58,6 +58,13 @@ def test_the_cost_after_a_wide_pass_is_shown_where_there_is_one() -> None:
     assert explanation_record(dear)["aftermath_seconds"] == 1.25 * 0.05
 
 
+def test_costs_measured_on_a_busy_machine_are_marked() -> None:
+    doubtful = replace(KNOWN, disturbed=True)
+    assert lines(doubtful)[:-1] == lines(KNOWN)
+    assert lines(doubtful)[-1].strip().startswith("The pass costs were measured while other programs held the cores")
+    assert explanation_record(doubtful)["disturbed"] is True
+
+
 def test_a_source_that_pays_is_shown_with_its_record_by_place() -> None:
     assert lines(KNOWN)[4:] == [
         "  suffix: 8 of 10 first tokens matched, acceptance probability 81%, break-even 32%",
@@ -140,6 +147,7 @@ def test_the_record_has_the_same_numbers_and_is_json() -> None:
         "longest_draft": 31,
         "adapts": True,
         "failure": None,
+        "disturbed": False,
         "aftermath_seconds": 0.0,
         "pass_seconds": {"1": 0.05, "4": 0.075},
         "model_step_ratio": 0.3,

@@ -99,6 +99,7 @@ class Acceptance:
         self._by_evidence: defaultdict[tuple[str, int, int], _Cell] = defaultdict(_Cell)
         self._by_place: defaultdict[tuple[str, int], _Cell] = defaultdict(_Cell)
         self._lasting: defaultdict[tuple[str, int], _Cell] = defaultdict(partial(_Cell, memory=_LASTING))
+        self._agreed: defaultdict[str, _Cell] = defaultdict(_Cell)
         self._second: defaultdict[str, _Cell] = defaultdict(_Cell)
         self._followed: Draft | None = None
         self._since: list[int] = []
@@ -151,7 +152,8 @@ class Acceptance:
         return self._by_place.get(key, _NO_EVIDENCE).share(self._lasting.get(key, _NO_EVIDENCE).share(0.0))
 
     def _expected(self, source: str, group: int, like: str) -> float:
-        key, prior = (source, group), self._expected(like, group, "") if like else _UNSEEN
+        key, agreed = (source, group), self._agreed.get(source, _NO_EVIDENCE)
+        prior = self._expected(like, group, "") if like else agreed.share(_UNSEEN)
         lasting = self._lasting.get(key, _NO_EVIDENCE).share(0.0)
         return self._by_place.get(key, _NO_EVIDENCE).share(max(prior, lasting))
 
@@ -165,6 +167,7 @@ class Acceptance:
 
     def expect(self, source: str, agreed: float) -> None:
         """Take a measured agreement, 0 to 1, as the prior of a source without observations."""
+        self._agreed[source].recall(_HINT * agreed, _HINT)
         for group in range(len(_PLACES) + 1):
             self._lasting[source, group].recall(_HINT * agreed, _HINT)
 
@@ -175,7 +178,8 @@ class Acceptance:
         }
         places = {f"{group}": cell for (name, group), cell in self._by_place.items() if name == source}
         lasting = {f"{group} lasting": cell for (name, group), cell in self._lasting.items() if name == source}
-        return {key: [cell.hits, cell.weight] for key, cell in (evidence | places | lasting).items()}
+        agreed = {"agreed": self._agreed[source]} if source in self._agreed else {}
+        return {key: [cell.hits, cell.weight] for key, cell in (evidence | places | lasting | agreed).items()}
 
     def recall(self, source: str, shown: Mapping[str, Json]) -> None:
         """Load a source's observations of an earlier run; malformed entries are skipped."""
@@ -186,6 +190,8 @@ class Acceptance:
 
     def _cell_of(self, source: str, key: str) -> _Cell | None:
         match key.split():
+            case ["agreed"]:
+                return self._agreed[source]
             case [group] if group.isdecimal():
                 return self._by_place[source, int(group)]
             case [group, "lasting"] if group.isdecimal():

@@ -62,6 +62,8 @@ class Explanation:
     """Whether `tune` has looked for the draft model's fastest settings, or there are no others; True without one."""
     aftermath: float = 0.0
     """Extra time of one-token passes after a wider pass, in one-token passes; 0: not measurable."""
+    disturbed: bool = False
+    """Whether other programs held the cores while the costs of passes were measured."""
 
 
 def explain(
@@ -91,6 +93,7 @@ def explain(
         failure,
         model is None or model.tuned,
         state.curve.aftermath_ratio,
+        state.curve.disturbed or (model is not None and model.curve.disturbed),
     )
 
 

@@ -1,5 +1,6 @@
 """The drafter of a loaded target, with what was measured and stored for it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from app.engine.control.acceptance_store import AcceptanceStore
@@ -32,6 +33,8 @@ class Drafting:
     """Acceptance of the draft model in earlier runs; None: it is not kept."""
     exact_branches: bool = False
     """Whether siblings beside a draft are verified as exactly as the draft."""
+    doubt_costs: Callable[[], None] = lambda: None
+    """Marks stored pass costs that real passes have disproved; they are measured again at the next load."""
 
     def introduce(self, target: LanguageModel) -> None:
         """Measure how often the draft model agrees with a target that it has never drafted for."""
@@ -47,8 +50,9 @@ class Drafting:
         return explain(self.adaptive, settings, adapts=adapts, failure=failure) if self.adaptive else None
 
     def leave(self) -> None:
-        """Free the drafter; write down the acceptance of its model."""
+        """Free the drafter; write down the acceptance of its model, and which pass costs were wrong."""
         self.keep_record()
+        self.doubt_costs()
         self.drafter.close()
 
     def keep_record(self) -> None:

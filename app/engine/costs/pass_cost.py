@@ -3,7 +3,8 @@
 The curve is jagged (kernels work in blocks of four rows, some processors and GPUs have cliffs), so it is a table of
 measured widths, never a fitted line. A table made at one depth of the context is corrected by every real pass: by a
 factor common to all widths, and by one for each width, which fades while the width is unused. A table that was wrong
-from the start is detected by votes: see `cost_drift`.
+from the start is detected by votes: see `cost_drift`. A table from a busy machine is corrected by two passes: no
+other program can make a pass faster.
 """
 
 import math
@@ -36,6 +37,10 @@ _COMMON, _OWN = 0.08, 0.12
 """Weight of a new observation in the common factor, and in a width's own."""
 _STALL = 3.0
 """Time over expected time from which a pass counts as stalled: it waited for another program or the machine slept."""
+_DISPROVED = 0.6
+"""Time over expected time below which two passes in a row disprove the table."""
+_CONFIRMED = 0.95
+"""A width's own factor from which real passes confirm its entry."""
 _LISTED = 64
 """Widths whose costs are cached; a draft model's table has wider ones, for reading."""
 
@@ -43,26 +48,41 @@ _LISTED = 64
 class VerifyCurve:
     """Table of T(w), from measurements and from every real pass since."""
 
-    def __init__(self, seconds: Mapping[int, float]) -> None:
-        """Take measured seconds by width; width 1 must be among them."""
+    def __init__(self, seconds: Mapping[int, float], *, disturbed: bool = False) -> None:
+        """Take measured seconds by width; width 1 must be among them.
+
+        `disturbed`: other programs held the cores meanwhile.
+        """
         self.measured: dict[int, float] = {}
-        """The table as measured: seconds by width, ascending."""
+        """Seconds by width as measured, ascending."""
+        self._disturbed = disturbed
+        self._entries: dict[int, float] = {}
         self.add(seconds)
         self._common = 1.0
         self._own: dict[int, float] = {}
         self._drift = CostDrift()
         self._aftermath = Aftermath()
-        self._stalled = False
+        self._last = 1.0
 
     @property
     def one_is_due(self) -> bool:
         """Tell whether a one-token pass is due for measurement; all other costs are relative to it."""
         return self._drift.one_is_due
 
+    @property
+    def disturbed(self) -> bool:
+        """Tell whether other programs slowed the measurement down, as far as is known by now."""
+        return self._disturbed or self.seconds(1) < _DISPROVED * self.measured[1]
+
     def add(self, seconds: Mapping[int, float]) -> None:
         """Take measurements of further widths, or newer ones."""
         self.measured = dict(sorted({**self.measured, **seconds}.items()))
-        self._table = [self._interpolated(width) for width in range(1, max(self.measured) + 1)]
+        self._set_entries(seconds)
+
+    def _set_entries(self, seconds: Mapping[int, float]) -> None:
+        """Set entries of the table; those of other widths stay."""
+        self._entries |= seconds
+        self._table = [self._interpolated(width) for width in range(1, max(self._entries) + 1)]
         self._costs: list[float] = []
 
     def seconds(self, width: int) -> float:
@@ -99,10 +119,12 @@ class VerifyCurve:
         return self._costs
 
     def _cost(self, width: int) -> float:
+        return self._common * self._drift.of(width) * self._own.get(width, 1.0) * self._table_entry(width)
+
+    def _table_entry(self, width: int) -> float:
         widest = len(self._table)
         # Beyond the table each further token costs as much as in the widest measured pass.
-        base = self._table[width - 1] if width <= widest else self._table[-1] * width / widest
-        return self._common * self._drift.of(width) * self._own.get(width, 1.0) * base
+        return self._table[width - 1] if width <= widest else self._table[-1] * width / widest
 
     def ratio(self, width: int) -> float:
         """Return T(width) / T(1)."""
@@ -116,6 +138,8 @@ class VerifyCurve:
         """Learn from a real pass; return its seconds without a wait for another program."""
         if seconds <= 0:
             return seconds
+        if max(self._last, seconds / self.seconds(width)) < _DISPROVED and not self._drift.knows(width):
+            self._disprove(width, seconds)
         expected = self.seconds(width) * (self._aftermath.factor if width == 1 else 1.0)
         seconds = self._own_seconds(width, seconds, expected)
         self._aftermath.observe(width, seconds)
@@ -130,12 +154,26 @@ class VerifyCurve:
         self._costs = []
         return seconds
 
+    def _disprove(self, width: int, seconds: float) -> None:
+        """Correct the table by a pass that was faster than its machine can be by the table.
+
+        Entries that no real pass has confirmed count as slowed down alike where the one-token pass was: all were
+        measured in turns. Where one cost less than the one-token pass, that alone was slowed down.
+        """
+        ratio = seconds / self.seconds(width)
+        alike = ratio if width == 1 else min(1.0, seconds / self.seconds(1))
+        one, corrected = self._entries[1], {width: ratio * self._table_entry(width)}
+        for each in self._entries.keys() - {width}:
+            if self._entries[each] >= one and self._own.get(each, 0.0) < _CONFIRMED:
+                corrected[each] = alike * self._entries[each]
+        self._disturbed = True
+        self._set_entries(corrected)
+
     def _own_seconds(self, width: int, seconds: float, expected: float) -> float:
         """Return the expected seconds for a stalled pass among passes that did not stall, else the measured ones."""
-        stalled_before, self._stalled = self._stalled, seconds > _STALL * expected
+        before, self._last = self._last, seconds / expected
         # Two stalls in a row mean a slower machine; with few observations the table itself may be wrong.
-        alone = self._stalled and not stalled_before and self._drift.knows(width)
-        return expected if alone else seconds
+        return expected if before <= _STALL < self._last and self._drift.knows(width) else seconds
 
     def rescale(self, ratio: float) -> None:
         """Learn from several passes at once that took `ratio` times their expected time."""
@@ -143,12 +181,12 @@ class VerifyCurve:
         self._costs = []
 
     def _interpolated(self, width: int) -> float:
-        if width in self.measured:
-            return self.measured[width]
-        below = max(known for known in self.measured if known < width)
-        above = min(known for known in self.measured if known > width)
+        if width in self._entries:
+            return self._entries[width]
+        below = max(known for known in self._entries if known < width)
+        above = min(known for known in self._entries if known > width)
         share = (width - below) / (above - below)
-        return self.measured[below] + share * (self.measured[above] - self.measured[below])
+        return self._entries[below] + share * (self._entries[above] - self._entries[below])
 
 
 def measure(

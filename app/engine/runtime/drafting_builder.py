@@ -4,6 +4,7 @@ A drafter that was named works or is refused; "auto" never fails.
 """
 
 from dataclasses import replace
+from functools import partial
 
 from app.engine.control.acceptance_store import stored_acceptance
 from app.engine.control.adaptive_controller import AdaptiveController
@@ -73,7 +74,7 @@ class DraftingBuilder:
 
     def _curve(self, target: LanguageModel, exact: int) -> VerifyCurve:
         widest = usable_width(exact, WIDEST, allow_rounding=self._plan.allow_rounding)
-        return VerifyCurve(self._measurements.curve(target, [width for width in QUICK_WIDTHS if width <= widest]))
+        return self._measurements.target_curve(target, [width for width in QUICK_WIDTHS if width <= widest])
 
     def _model(self, spec: DrafterSpec, target: LanguageModel, curve: VerifyCurve) -> tuple[ModelDrafter | None, Notes]:
         """Return the draft model or head of a spec; for "auto" alone a head, or the standing model if it pays."""
@@ -108,7 +109,8 @@ class DraftingBuilder:
         adaptive = AdaptiveController(curve, AnswerSettings(target.max_rows - 1), cost)
         drafting = self.together(spec, target, model, adaptive, exact - 1)
         drafting.introduce(target)
-        return replace(drafting, exact_branches=branches)
+        curves = [(target, curve), *([(model.model, cost.curve)] if model and cost else [])]
+        return replace(drafting, exact_branches=branches, doubt_costs=partial(measurements.doubt, curves))
 
     def together(
         self,

@@ -1,6 +1,6 @@
 """Measurements of loaded models on this machine, each made at first use and kept: costs of passes, exact widths."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,10 +19,15 @@ from models.llama.model import LlamaModel
 from models.llama.probe import identity
 from models.llama.strict import Checked
 from models.system.machine import physical_cores
-from models.system.remembered import Remembered
+from models.system.other_programs import OtherPrograms
+from models.system.remembered import Json, Remembered
 
 _SECONDS = 1.5
 """Seconds for the curve of one model: it is measured while a user waits for the first answer."""
+_BUSY = 0.15
+"""Share of the cores, held by other programs, from which a measurement is disturbed."""
+_DISTURBED = "disturbed"
+"""Entry of a stored curve beside its widths: it was measured while other programs held the cores."""
 
 
 class MachineMeasurements:
@@ -31,13 +36,24 @@ class MachineMeasurements:
     Methods return values without notes: a measurement that says something to the user is judged by its caller.
     """
 
-    def __init__(self, plan: LoadPlan, clock: Clock, on_progress: Progress, checked: Checked | None = None) -> None:
-        """Take the plan that models were loaded by, and for `--strict` what was checked at the load of the target."""
+    def __init__(
+        self,
+        plan: LoadPlan,
+        clock: Clock,
+        on_progress: Progress,
+        checked: Checked | None = None,
+        others: Callable[[], float] | None = None,
+    ) -> None:
+        """Take the plan that models were loaded by, and for `--strict` what was checked at the load of the target.
+
+        `others` returns the share of the cores that other programs held since its last call.
+        """
         self._plan = plan
         self._clock = clock
         self._on_progress = on_progress
         self._known = Remembered(plan.memory)
         self._checked = checked
+        self._others = others or OtherPrograms()
 
     def exact_width(self, target: LanguageModel) -> int:
         """Return the widest pass, in tokens, that equals one-token passes bit for bit; at least 1.
@@ -73,22 +89,32 @@ class MachineMeasurements:
             self._known.put(key, found)
         return bool(found)
 
+    def target_curve(self, target: LanguageModel, widths: Sequence[int]) -> VerifyCurve:
+        """Return the cost of a target's passes, for these widths as far as it takes them."""
+        seconds = self.curve(target, widths)
+        return VerifyCurve(seconds, disturbed=self._was_disturbed(target, None))
+
     def draft_curve(self, model: LanguageModel) -> VerifyCurve:
         """Return the cost of a draft model's passes: narrow ones with a row for each token, and wide ones that read.
 
         A head needs one row, also of the narrow ones: it reads accepted tokens with its first step.
         """
         if isinstance(model, HeadModel):
-            return VerifyCurve(self.curve(model, HEAD_WIDTHS, rows=1))
-        return VerifyCurve(self.curve(model, READ_WIDTHS, rows=1) | self.curve(model, DRAFT_WIDTHS))
+            return VerifyCurve(self.curve(model, HEAD_WIDTHS, rows=1), disturbed=self._was_disturbed(model, 1))
+        seconds = self.curve(model, READ_WIDTHS, rows=1) | self.curve(model, DRAFT_WIDTHS)
+        return VerifyCurve(seconds, disturbed=self._was_disturbed(model, None))
 
     def curve(self, model: LanguageModel, widths: Sequence[int], rows: int | None = None) -> dict[int, float]:
         """Return the seconds of passes by width, for these widths as far as the model takes them.
 
-        `rows` of logits are computed in each pass; None: one for each token.
+        `rows` of logits are computed in each pass; None: one for each token. A curve that other programs disturbed is
+        measured again once they are quiet.
         """
-        key = self._curve_key(model, rows)
-        known: dict[int, Any] = {int(width): seconds for width, seconds in (self._known.get_table(key) or {}).items()}
+        key, others = self._curve_key(model, rows), self._others()
+        stored = self._known.get_table(key) or {}
+        if _DISTURBED in stored and others < _BUSY:
+            stored = {}
+        known: dict[int, Any] = {int(width): seconds for width, seconds in stored.items() if width.isdecimal()}
         if rows is None and isinstance(model, LlamaModel) and (tuned := self._tuned(model)):
             known |= tuned.verify
         most = model.batch_size if rows else min(model.max_rows, model.batch_size)
@@ -97,9 +123,24 @@ class MachineMeasurements:
             self._on_progress(f"{model.name}: measuring passes on this machine, {first}", None)
             # Width 1 comes along, so that all were measured in one minute.
             known |= measure_steady(model, self._clock, sorted({1, *missing}), _SECONDS, rows)
-            if key and is_steady(known):
-                self._known.put(key, {str(width): seconds for width, seconds in known.items()})
+            self._keep(key, known, disturbed=self._others() >= _BUSY or _DISTURBED in stored)
         return known
+
+    def doubt(self, curves: Sequence[tuple[LanguageModel, VerifyCurve]]) -> None:
+        """Mark the stored curves of models whose passes since were faster than those say."""
+        keys = [self._curve_key(model, rows) for model, curve in curves if curve.disturbed for rows in (None, 1)]
+        for key in filter(None, keys):
+            if (stored := self._known.get_table(key)) and _DISTURBED not in stored:
+                self._known.put(key, {**stored, _DISTURBED: True})
+
+    def _was_disturbed(self, model: LanguageModel, rows: int | None) -> bool:
+        key = self._curve_key(model, rows)
+        return _DISTURBED in (self._known.get_table(key) or {})
+
+    def _keep(self, key: str, seconds: dict[int, float], *, disturbed: bool) -> None:
+        if key and is_steady(seconds):
+            shown: dict[str, Json] = {str(width): taken for width, taken in seconds.items()}
+            self._known.put(key, shown | ({_DISTURBED: True} if disturbed else {}))
 
     def _curve_key(self, model: LanguageModel, rows: int | None) -> str:
         """Return the key of a curve; "" for a model that is measured at each load."""

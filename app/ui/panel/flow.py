@@ -19,6 +19,7 @@ from app.engine.decoding.stats import Snapshot, Stats
 from app.ui.panel.compared import Compared
 from app.wording.explanation import Pause, length_reason, pauses
 from models.sampling.accept import Accept
+from models.system.other_programs import OtherPrograms
 
 NOW_SECONDS = 2.0
 """Time in rounds that the speed of the moment is taken over."""
@@ -67,21 +68,6 @@ class TimeSplit:
 def process_memory() -> int:
     """Return the bytes of memory that this process has in use, files that it has mapped included."""
     return int(psutil.Process().memory_info().rss)
-
-
-class OtherPrograms:
-    """Share of the cores that other programs hold, since the last call."""
-
-    def __init__(self) -> None:
-        """Begin to measure."""
-        self._process = psutil.Process()
-        self()
-
-    def __call__(self) -> float:
-        """Return the share, 0 to 1."""
-        cores = psutil.cpu_count() or 1
-        own = self._process.cpu_percent() / cores
-        return min(1.0, max(0.0, psutil.cpu_percent() - own) / 100)
 
 
 class Flow:

@@ -280,3 +280,18 @@ def test_all_places_of_a_draft_at_once_are_each_of_them(length: int) -> None:
     for source, like in (("suffix", ""), ("other", "suffix")):
         assert acceptance.expected(source, length, like) == [acceptance.at(source, n, like) for n in range(length)]
     assert acceptance.proven("suffix", length) == acceptance.proven("suffix", 31)[:length]
+
+
+@pytest.mark.parametrize("agreed", [0.05, 0.25, 0.5, 0.95])
+def test_a_measured_agreement_is_what_a_source_is_expected_to_have(agreed: float) -> None:
+    acceptance, unknown = Acceptance(), Acceptance()
+    acceptance.expect("model", agreed)
+    assert (acceptance.at("model", 0) < unknown.at("model", 0)) == (agreed < 0.8)
+    assert acceptance.at("model", 0) == pytest.approx(agreed, abs=0.2)
+    again = Acceptance()
+    again.recall("model", acceptance.shown("model"))
+    assert again.at("model", 0) == acceptance.at("model", 0), "a later run knows the agreement too"
+    # Verdicts outweigh it soon.
+    for _ in range(30):
+        acceptance.observe(Draft((7,), source="model"), [7])
+    assert acceptance.at("model", 0) > 0.8

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
-from checking import FIXED
+from checking import FIXED, caught
 from hypothesis import given
 from hypothesis import strategies as st
 from replay import VirtualClock
@@ -170,6 +170,61 @@ def test_a_pass_that_waited_for_another_program_hardly_counts() -> None:
     assert endless.seconds(1) == double.seconds(1) < 1.1
     assert slowed(1e-6, width=1, passes=1).seconds(1) > 0.9
     assert slowed(1e6, width=8, passes=1).seconds(8) < 1.25 * JAGGED[8]
+
+
+# --- a table from a busy machine --------------------------------------------------------------------------------------
+
+BUSY = {1: 5.0, 2: 5.2, 3: 5.1, 4: 5.6, 8: 6.0, 16: 7.0}
+"""The jagged table, measured while another program held the cores."""
+
+
+@pytest.mark.parametrize("widths", [(1, 1), (1, 3), (3, 3), (4, 1)])
+def test_two_quick_passes_in_a_row_disprove_the_whole_table(widths: tuple[int, int]) -> None:
+    curve = VerifyCurve(BUSY)
+    for width in widths:
+        curve.observe(width, JAGGED[width])
+    assert curve.disturbed
+    assert curve.seconds(1) <= 1.9 * JAGGED[1]
+    assert all(curve.seconds(width) <= 1.9 * JAGGED[width] for width in JAGGED)
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_one_quick_pass_disproves_nothing(width: int) -> None:
+    curve = VerifyCurve(BUSY)
+    curve.observe(width, JAGGED[width])
+    curve.observe(8, BUSY[8])
+    assert not curve.disturbed
+    assert curve.seconds(1) > 0.8 * BUSY[1]
+
+
+def test_a_one_token_pass_that_alone_was_slow_says_nothing_of_wider_ones() -> None:
+    curve = VerifyCurve(JAGGED | {1: 5.0})
+    curve.observe(1, JAGGED[1])
+    curve.observe(1, JAGGED[1])
+    assert curve.seconds(1) == pytest.approx(JAGGED[1], rel=0.1)
+    assert curve.seconds(4) == pytest.approx(JAGGED[4], rel=0.12)
+
+
+def test_a_table_that_is_right_is_never_disturbed() -> None:
+    curve = VerifyCurve(JAGGED)
+    for width in (1, 2, 3, 4, 8, 1, 16) * 5:
+        curve.observe(width, 0.8 * JAGGED[width])
+    assert not curve.disturbed
+    assert VerifyCurve(JAGGED, disturbed=True).disturbed
+
+
+def test_a_slow_table_with_nothing_corrected_keeps_drafting_at_a_loss() -> None:
+    class Trusting(VerifyCurve):
+        def _disprove(self, width: int, seconds: float) -> None:
+            """Believe the table."""
+
+    curve = Trusting(BUSY)
+    for width in (3, 3, 3):
+        curve.observe(width, JAGGED[width])
+    # A pass of three tokens seems to cost less than one of one token: then no draft is too bad.
+    assert curve.ratio(3) < 1
+    with caught():
+        assert curve.disturbed
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0])

@@ -10,7 +10,7 @@ from toy_answers import fed, rounds_of, toy_answer, toy_flow
 from app.engine.conversation.messages import Ended
 from app.engine.conversation.session import Reading
 from app.engine.decoding.ending import Finish
-from app.ui.panel.flow import Flow, OtherPrograms
+from app.ui.panel.flow import Flow
 from app.ui.panel.status import StatusLine, slow_reason, speed_words, status_parts, status_text
 from models.sampling.accept import Accept
 
@@ -70,10 +70,6 @@ def test_a_slow_answer_has_its_likely_reason() -> None:
     flow.others = 0.5
     assert slow_reason(flow) == "other programs hold the cores"
     assert slow_reason(Flow(lambda: 1, lambda: 0.0)) == "a short answer"
-
-
-def test_other_programs_hold_a_share_of_the_cores_between_none_and_all() -> None:
-    assert 0 <= OtherPrograms()() <= 1
 
 
 def test_while_an_answer_runs_a_thin_bar_has_the_accepted_share_and_it_is_told_what_stops_it() -> None:

@@ -1,0 +1,79 @@
+"""Pass costs that were measured on a busy machine are kept, marked, and measured again in a quiet moment."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fakes import FakeClock
+from tiny_gguf import write_llama
+
+from app.engine.costs.pass_cost import VerifyCurve
+from app.engine.runtime.load import LoadPlan
+from app.engine.runtime.machine_measurements import MachineMeasurements
+from drafters.registry import parse_drafter
+from models.llama.load import LlamaOptions
+from models.llama.model import LlamaModel
+from models.system.remembered import Remembered
+
+WIDTHS = (1, 2, 4)
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> LoadPlan:
+    path = write_llama(tmp_path / "tiny.gguf")
+    options = LlamaOptions(context_size=256, max_rows=8)
+    return LoadPlan(str(path), parse_drafter("off"), options, tmp_path / "memory.json")
+
+
+@pytest.fixture
+def model(plan: LoadPlan) -> Iterator[LlamaModel]:
+    loaded = LlamaModel(Path(plan.model), plan.options)
+    yield loaded
+    loaded.close()
+
+
+class Machine:
+    """Loads of one model, each on a machine whose other programs hold a share of the cores."""
+
+    def __init__(self, plan: LoadPlan, model: LlamaModel) -> None:
+        self._plan, self._model = plan, model
+        self.measured: list[str] = []
+
+    def load(self, others: float) -> tuple[MachineMeasurements, VerifyCurve]:
+        """Measure, or take what is stored."""
+        seen = MachineMeasurements(
+            self._plan, FakeClock(0.001), lambda text, _: self.measured.append(text), others=lambda: others
+        )
+        return seen, seen.target_curve(self._model, WIDTHS)
+
+    def stored(self) -> Remembered:
+        return Remembered(self._plan.memory)
+
+
+def test_a_disturbed_curve_is_used_and_measured_again_once_the_machine_is_quiet(
+    plan: LoadPlan, model: LlamaModel
+) -> None:
+    machine = Machine(plan, model)
+    assert machine.load(others=0.6)[1].disturbed
+    assert len(machine.measured) == 1
+    assert machine.load(others=0.6)[1].disturbed, "the machine is still busy, so a new measurement is no better"
+    assert len(machine.measured) == 1
+    assert not machine.load(others=0.0)[1].disturbed
+    assert len(machine.measured) == 2
+    assert not machine.load(others=0.6)[1].disturbed
+    assert len(machine.measured) == 2
+
+
+def test_passes_that_disprove_a_stored_curve_have_it_measured_again(plan: LoadPlan, model: LlamaModel) -> None:
+    machine = Machine(plan, model)
+    seen, curve = machine.load(others=0.0)
+    seen.doubt([(model, curve)])
+    assert len(machine.measured) == 1
+    assert not machine.load(others=0.0)[1].disturbed, "no pass spoke against it"
+    assert len(machine.measured) == 1
+    for _ in range(2):
+        curve.observe(1, 0.1 * curve.measured[1])
+    seen.doubt([(model, curve)])
+    assert machine.load(others=0.9)[1].disturbed
+    assert not machine.load(others=0.0)[1].disturbed
+    assert len(machine.measured) == 2
