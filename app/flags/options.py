@@ -20,6 +20,7 @@ _ACCEPT = click.Choice(["coupled", "residual", "block", "typical"])
 _OVERFLOW = click.Choice(["drop", "stop"])
 THINK = click.Choice(["auto", "on", "off", "low", "medium", "high"])
 GPU_HELP = "Number of layers on the GPU, if the build supports one; -1 or all: all layers; 0: none."
+_THREADS_HELP = "Number of threads; 0: one per physical core, and fewer while other programs hold cores."
 _BATCH_THREADS_HELP = "Threads for reading prompts and verifying drafts; 0: as -t."
 _ROUNDING_HELP = "Allow drafts longer than this machine verifies bit-exactly. Near-ties may then give another token."
 _COPY_HELP = "Run the draft model from its own file. By default its first use writes a much faster copy in four bits."
@@ -77,7 +78,7 @@ MODEL_OPTIONS = (
         help="The model, instead of the argument MODEL.",
     ),
     option(_MODEL, "-c", "--ctx-size", default=0, type=ContextSize(), metavar="N|auto", help=CONTEXT_HELP),
-    option(_MODEL, "-t", "--threads", default=0, type=THREADS, help="Number of threads; 0: one per physical core."),
+    option(_MODEL, "-t", "--threads", default=0, type=THREADS, help=_THREADS_HELP),
     option(_MODEL, "-tb", "--threads-batch", default=0, type=THREADS, help=_BATCH_THREADS_HELP),
     option(_MODEL, "-ngl", "--gpu-layers", "--n-gpu-layers", default=-1, type=GPU_LAYERS, help=GPU_HELP),
     option(

@@ -12,6 +12,7 @@ from models.heads.symbols import hidden_function
 from models.heads.tap import Rows
 from models.llama.batch import TEXT, Batch
 from models.llama.bindings import llama_cpp, recent_errors
+from models.llama.cache import Threads
 from models.llama.context import TYPE_IDS, abort_callback_of, flash_attention_of
 from models.llama.load import threads_of
 from models.llama.model import LlamaModel
@@ -50,6 +51,8 @@ class HeadContext:
         self._options = options
         self.size: int = target.context_size
         self._context = self._opened(weights, target)
+        self._threads = Threads(self._context, *threads_of(target.options))
+        self._threads.free = target.free_cores
         self._memory = self._api.llama_get_memory(self._context)
         self._batch = Batch(BATCH, options.width)
         self._encoder = Batch(BATCH, options.encoded, has_tokens=False) if options.encoded else None
@@ -122,6 +125,7 @@ class HeadContext:
         self._api.llama_memory_seq_rm(self._memory, TEXT, start, end)
 
     def _run(self, function: Any, batch: Batch, start: int) -> None:
+        self._threads.adapt()
         code = function(self._context, batch.struct)
         if code == 0:
             return

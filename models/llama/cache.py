@@ -12,12 +12,44 @@ from models.errors import Cancelled, LocalspecError, context_full
 from models.llama.batch import MAX_BRANCHES, Batch, Guests, padding
 from models.llama.bindings import llama_cpp, recent_errors
 from models.llama.context import new_context, padding_room, takes_guests
-from models.llama.load import LlamaOptions
+from models.llama.load import LlamaOptions, threads_of
+from models.system.free_cores import FreeCores
 
 _BLOCK = 256
 """Cells that a pass attends to more or fewer: all up to the last that is taken, rounded up."""
 _ABORTED = 2
 _NO_ROOM = 1
+
+
+class Threads:
+    """Threads of one context; fewer while other programs hold cores, once `free` is set.
+
+    A pass waits for its slowest thread at each of some hundred barriers, so a thread without a core of its own costs
+    more than it computes. Set `free` only where sums do not depend on the number of threads.
+    """
+
+    def __init__(self, context: Any, threads: int, batch_threads: int) -> None:
+        """Take the threads of one-token and of wider passes, which the context has by now."""
+        self._api = llama_cpp()
+        self._context = context
+        self._most = self._now = threads, batch_threads
+        self.free: FreeCores | None = None
+
+    def use(self, threads: int, batch_threads: int) -> None:
+        """Use at most so many threads for one-token and for wider passes."""
+        self._most = threads, batch_threads
+        self._set(self._most)
+
+    def adapt(self) -> None:
+        """Use as many threads in the next pass as cores are free."""
+        if self.free is not None:
+            count = self.free.count()
+            self._set((min(self._most[0], count), min(self._most[1], count)))
+
+    def _set(self, counts: tuple[int, int]) -> None:
+        if counts != self._now:
+            self._now = counts
+            self._api.llama_set_n_threads(self._context, *counts)
 
 
 class Cache:
@@ -28,6 +60,7 @@ class Cache:
         self._api = llama_cpp()
         self.context, texts = new_context(weights, options, abort, path)
         self.memory = self._api.llama_get_memory(self.context)
+        self.threads = Threads(self.context, *threads_of(options))
         self.rewind_support = _rewind_support(weights, self.context)
         self.max_branches = MAX_BRANCHES if takes_guests(weights, texts) else 0
         self.multiple = options.pad_rows if self.max_branches else 1
@@ -80,6 +113,7 @@ class Cache:
 
     def run(self) -> int:
         """Do the pass that is in the batch; return llama.cpp's code, 0 where all is well."""
+        self.threads.adapt()
         return int(self._api.llama_decode(self.context, self.batch.struct))
 
 

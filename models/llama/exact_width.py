@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from models.base import LanguageModel
+from models.base import LanguageModel, Logits
 from models.llama.cache_types import summed_in_parts
+from models.llama.load import threads_of
 from models.llama.model import LlamaModel
 
 WIDEST = 32
@@ -24,7 +25,7 @@ A kernel takes over at some width and stays, so those between two that agree are
 _PREFIX = 4
 _DEEP, _BLOCK = 511, 256
 """Tokens before a pass that shows what attention does deep in a text: from `_BLOCK` on it may sum in another way."""
-_TREE = 3
+_TREE, _SEVERAL = 3, 9
 _TEXT = "The quick brown fox jumps over the lazy dog; 3 of 7 dogs don't mind (much)."
 
 
@@ -50,11 +51,46 @@ def exact_width(model: LanguageModel) -> int:
 
 def _go_deep(model: LanguageModel) -> bool:
     """Let passes attend to a deep text, where the start of one promises nothing for it; tell whether they do now."""
-    if not isinstance(model, LlamaModel) or not model.max_branches or not summed_in_parts(model.cache_types):
+    return isinstance(model, LlamaModel) and summed_in_parts(model.cache_types) and _stretch(model)
+
+
+def _stretch(model: LlamaModel) -> bool:
+    """Let passes attend to a deep text, where the memory allows that; tell whether they do now."""
+    if not model.max_branches:
         return False
     if (cells := min(_DEEP, model.context_size - WIDEST)) >= _BLOCK:
         model.stretch(cells)
     return cells >= _BLOCK
+
+
+def exact_threads(model: LlamaModel) -> bool:
+    """Return whether rows are equal to the last bit with every smaller number of threads, deep in a text too.
+
+    Attention may be summed in as many parts as there are threads. Leaves the cache empty.
+    """
+    kept, (threads, batch_threads) = model.options, threads_of(model.options)
+    text = _text(model, _PREFIX + min(_SEVERAL, _widest(model, _PREFIX)))
+
+    def rows() -> list[Logits]:
+        read = []
+        for width in (1, len(text) - _PREFIX):
+            model.rewind(0)
+            model.decode(text[:_PREFIX], rows=0)
+            _stretch(model)
+            read.append(model.decode(text[_PREFIX : _PREFIX + width], rows=width).copy())
+        return read
+
+    try:
+        expected = rows()
+        for fewer in range(1, max(threads, batch_threads)):
+            model.use_threads(min(fewer, threads), min(fewer, batch_threads))
+            if not all(map(np.array_equal, rows(), expected)):
+                return False
+        return True
+    finally:
+        model.use_threads(threads, batch_threads)
+        model.options = kept
+        model.rewind(0)
 
 
 def exact_width_here(model: LanguageModel) -> int:

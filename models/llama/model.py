@@ -21,8 +21,17 @@ from models.listeners import Listeners
 from models.llama.bindings import llama_cpp
 from models.llama.cache import Cache, decode_in_parts, failure
 from models.llama.context import cache_types
-from models.llama.load import LlamaOptions, description_of, load_weights, screen_of, templates_of, with_layout
+from models.llama.load import (
+    LlamaOptions,
+    description_of,
+    has_gpu,
+    load_weights,
+    screen_of,
+    templates_of,
+    with_layout,
+)
 from models.llama.vocab import LlamaVocab
+from models.system.free_cores import FreeCores, free_cores
 from models.tree import Tree, read_tree
 
 
@@ -48,11 +57,14 @@ class LlamaModel:
         self.screen = screen_of(self._model, self.options)
         self._users = [self]
         self.listeners = Listeners()
+        self.free_cores: FreeCores | None = None
+        """Cores that passes keep to while other programs hold some; None: passes use all threads."""
         self._open_context()
 
     def _open_context(self) -> None:
         try:
             self._cache = Cache(self._model, self.options, self._abort, self.path)
+            self._cache.threads.free = self.free_cores
             self._enter(self._cache)
             self._set_up()
         except BaseException:
@@ -178,8 +190,16 @@ class LlamaModel:
 
     def use_threads(self, threads: int, batch_threads: int) -> None:
         """Take other numbers of threads, at least 1, for one-token and for wider passes; the cache stays."""
-        self._api.llama_set_n_threads(self._check_open().context, threads, batch_threads)
+        self._check_open().threads.use(threads, batch_threads)
         self.options = replace(self.options, threads=threads, batch_threads=batch_threads)
+
+    def follow_free_cores(self) -> None:
+        """Use fewer threads from now on while other programs hold cores; for sums that do not depend on threads.
+
+        On a GPU, and where the system does not tell which cores are free, nothing changes.
+        """
+        self.free_cores = None if has_gpu(self.options) else free_cores()
+        self._check_open().threads.free = self.free_cores
 
     def reopen(self, options: LlamaOptions) -> None:
         """Start over with an empty cache as these options say, over the weights as they are in memory.

@@ -39,6 +39,8 @@ class Quantity(StrEnum):
     """Widest pass that equals one-token passes bit for bit; the scope is the widest that was tried, and how."""
     EXACT_BRANCHES = "exact branches"
     """Whether passes with siblings equal those without."""
+    EXACT_THREADS = "exact threads"
+    """Whether passes with fewer threads equal those with all."""
 
 
 _TEXT = re.compile(

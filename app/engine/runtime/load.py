@@ -127,12 +127,14 @@ class ModelOpener:
         if name != TOY and is_head_file(path := self._found(name)):
             self._on_progress(path.stem, 0.0)
             return open_head(path, target), ()
-        notes = list[str]()
+        plan, notes = self._plan, list[str]()
         # Its text is never longer than the target's.
-        options = replace(self._plan.options, context_size=target.context_size, screens=True)
+        options = replace(plan.options, context_size=target.context_size, screens=True)
         model = self._open_draft(name, options, notes)
         try:
             settle_screen(model, self._known)
+            if isinstance(model, LlamaModel) and not plan.options.threads:
+                model.follow_free_cores()
             reasons = check_pair(target.vocab, model.vocab)
             if not reasons:
                 return DraftModel(model, target.vocab), tuple(notes)

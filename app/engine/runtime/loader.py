@@ -41,6 +41,11 @@ class Loader:
         opened, notes = self._opener.target()
         self.notes += notes
         self._measurements = MachineMeasurements(self._plan, self._clock, self._on_progress, opened.checked)
+        try:
+            self._measurements.follow_free_cores(opened.model)
+        except BaseException:
+            opened.model.close()
+            raise
         return opened.model
 
     def draft_model(self, name: str, target: LanguageModel) -> ModelDrafter:

@@ -13,11 +13,12 @@ from app.engine.runtime.load import LoadPlan, Progress
 from models.base import LanguageModel
 from models.heads.head_model import HeadModel
 from models.llama.cache_types import summed_in_parts
-from models.llama.exact_width import WIDEST, exact_branches, exact_width
-from models.llama.load import threads_of
+from models.llama.exact_width import WIDEST, exact_branches, exact_threads, exact_width
+from models.llama.load import has_gpu, threads_of
 from models.llama.model import LlamaModel
 from models.llama.probe import identity
 from models.llama.strict import Checked
+from models.system.free_cores import free_cores
 from models.system.machine import physical_cores
 from models.system.other_programs import OtherPrograms
 from models.system.remembered import Json, Remembered
@@ -88,6 +89,21 @@ class MachineMeasurements:
             found = int(exact_branches(target))
             self._known.put(key, found)
         return bool(found)
+
+    def follow_free_cores(self, target: LanguageModel) -> None:
+        """Let a target use fewer threads while other programs hold cores, where that changes no bit of its logits.
+
+        A number of threads that was given stays, and `--strict` keeps what it has checked.
+        """
+        fixed = self._plan.strict or self._plan.options.threads > 0
+        if fixed or not isinstance(target, LlamaModel) or has_gpu(target.options) or free_cores() is None:
+            return
+        key = self._key(Quantity.EXACT_THREADS, target)
+        if (found := self._known.get(key)) is None:
+            found = int(exact_threads(target))
+            self._known.put(key, found)
+        if found:
+            target.follow_free_cores()
 
     def target_curve(self, target: LanguageModel, widths: Sequence[int]) -> VerifyCurve:
         """Return the cost of a target's passes, for these widths as far as it takes them."""
