@@ -75,6 +75,8 @@ class Draft:
 
 
 NO_DRAFT = Draft()
+NO_LIMIT = 1 << 30
+"""Most tokens of a draft that goes on as long as it pays."""
 
 
 class Drafter(Protocol):
@@ -117,6 +119,10 @@ class ModelDrafter(Drafter, Protocol):
     model: LanguageModel
     drafts_text: bool
     """Whether its tokens are others than the target's."""
+    drafts_blocks: bool
+    """Whether it makes all tokens of a draft in one pass, so that their number has to be known before."""
+    longest: int
+    """Most tokens of its drafts."""
     skipped: int
     """Tokens of its view of the context that it leaves unread."""
 

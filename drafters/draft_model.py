@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from drafters.base import NO_DRAFT, Draft, GoesOn, Hindsight, draft_to_the_limit
+from drafters.base import NO_DRAFT, NO_LIMIT, Draft, GoesOn, Hindsight, draft_to_the_limit
 from drafters.reading import read_into
 from models.base import LanguageModel, Logits, Vocab, common_prefix
 from models.errors import PairError
@@ -53,7 +53,8 @@ class DraftModel:
                 hint="Use a smaller model of the same family and version, or --draft lookup.",
             )
         self.name = f"model:{model.name}"
-        self.drafts_text = False
+        self.drafts_text = self.drafts_blocks = False
+        self.longest = NO_LIMIT
         self.model = model
         self._target_vocab = target_vocab
         self._is_end = target_vocab.is_end
@@ -186,9 +187,9 @@ class DraftModel:
         del self._cached[len(self._cached) - len(given) :]
         return rows
 
-    def _agreed(self, rows: Logits, context: Sequence[int], given: Sequence[int]) -> "_Said":
+    def _agreed(self, rows: Logits, context: Sequence[int], given: Sequence[int]) -> "Said":
         """Return this model's own draft tokens up to the first that differs from a given one."""
-        said = _Said()
+        said = Said()
         for place, row in enumerate(rows[:, : self._shared]):
             if not said.proposal(self._sampler, row, context):
                 break
@@ -197,7 +198,7 @@ class DraftModel:
         return said
 
 
-class _Said:
+class Said:
     """A draft while it is being made."""
 
     def __init__(self) -> None:
@@ -231,6 +232,7 @@ class _Said:
                 self._drawn_from.append(one_hot(token))
 
     def draft(self, source: str) -> Draft:
+        """Return it as the draft of a source."""
         return Draft(
             tuple(self.tokens),
             probs=tuple(self._drawn_from) or None,

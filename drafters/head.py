@@ -6,6 +6,7 @@ in the target's order, as far back as the target's rows are kept.
 """
 
 from collections.abc import Sequence
+from typing import Self
 
 from drafters.base import Draft, GoesOn, Hindsight
 from drafters.draft_model import DraftModel
@@ -22,6 +23,7 @@ class HeadDrafter(DraftModel):
         """Take a head that is joined to its target; raises PairError where their vocabularies differ."""
         super().__init__(head, head.target.vocab)
         self.name = head.name
+        self.longest = head.longest
         self._rows = head
         # The target's row before a token says more than the token that every text begins with.
         self._head = 0
@@ -48,16 +50,16 @@ class HeadDrafter(DraftModel):
     def extend(self, context: Sequence[int], given: Sequence[int], limit: int, goes_on: GoesOn) -> Draft:  # noqa: ARG002
         """Return its own draft: for tokens of a copy, which the target has not read, there are no rows."""
         self._leave_out(context)
-        return super().extend(context, (), limit, goes_on)
+        return super().extend(context, (), min(limit, self.longest), goes_on)
 
     def accept(self, emitted: Sequence[int], accepted: int) -> None:  # noqa: ARG002
         """Forget all draft tokens: those that were accepted are read again with the target's rows."""
         self.model.rewind(len(self._cached))
 
-    def beside(self, model: LanguageModel) -> "HeadDrafter":
+    def beside(self, model: LanguageModel) -> Self:
         """Return a new drafter with this head for a further text of the target, which is `model`."""
         assert isinstance(model, LlamaModel), "only such targets have heads"
-        return HeadDrafter(self._rows.beside(model))
+        return type(self)(self._rows.beside(model))
 
     def _start(self) -> int:
         return self.skipped

@@ -204,6 +204,7 @@ class Hybrid:
 
     def _with_model(self, model: ModelDrafter, free: Draft, context: Sequence[int], limit: int) -> Draft:
         """Return the draft that is expected to gain most, a free one at hand."""
+        limit = min(limit, model.longest)
         request = self._request(model, free, context, limit)
         emitted = len(context) - self._prompt_length
         if request.ask is not Ask.NOTHING and catches_up_first(model.unread(context), emitted):
@@ -213,6 +214,8 @@ class Hybrid:
             return free
         given = free.tokens[: request.length] if request.ask is Ask.CHECK else ()
         source = checked_source(model.name, free.source) if given else model.name
+        if model.drafts_blocks:
+            limit = min(limit, max(1, request.length))
         draft = model.extend(context, given, limit, partial(self._goes_on, source))
         return replace(draft, source=source) if draft.tokens else free
 

@@ -1,6 +1,6 @@
 """Choice of a file in a repository: the named one, or the best for this machine."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,7 +9,9 @@ from app.catalog.words import free_in, size
 from models.errors import MemoryLimitError, ModelFileError
 from models.gguf.file import part_names
 from models.gguf.header import Header
+from models.gguf.heads import HeadFile, HeadKind, read_head, unsuitable
 from models.gguf.model_info import ModelInfo, info_of
+from models.library.head_files import named_as_head, need_of_head
 from models.library.hub_files import HubFile, Repository
 from models.library.hub_header import HubHeaders
 from models.library.names import MAIN, HubName
@@ -20,6 +22,7 @@ from models.llama.memory import MemoryPlan, Room, plan_memory
 USUAL = "Q4_K_M"
 _FOR_DRAFTS = ("Q4_0", "Q8_0", USUAL)
 """Quantisations that run fast as draft models, best first."""
+_LIGHT_FIRST = (HeadKind.MTP, HeadKind.ASSISTANT, HeadKind.EAGLE3, HeadKind.DFLASH)
 _FULL_WIDTH = ("F32", "F16", "FP16", "BF16")
 _NO_MODELS = ("mmproj", "imatrix")
 Parts = tuple[HubFile, ...]
@@ -40,6 +43,8 @@ class Choice:
     info: ModelInfo | None
     plan: MemoryPlan | None
     """Memory plan at the default context."""
+    head: str = ""
+    """What kind of draft head it is, and for which models; "" for a model."""
 
     @property
     def size(self) -> int:
@@ -75,6 +80,33 @@ def choose_draft(repository: Repository, headers: HubHeaders, *, on_gpu: bool) -
     found = (_labelled(repository, models, label, headers) for label in _FOR_DRAFTS)
     files = next((files for files in found if files), min(models, key=_bytes))
     return _read(repository, models, files, "", headers, on_gpu=on_gpu)
+
+
+def choose_head(repository: Repository, headers: HubHeaders, target: Choice) -> Choice | None:
+    """Return the repository's draft head for one of its models, by the headers of both; None for none.
+
+    Of several it is the one that is expected to cost least: a drafting layer, a small network, one that drafts blocks.
+    """
+    found = [] if target.header is None else [*_heads_for(target.header, repository, headers)]
+    if not found:
+        return None
+    head, file, header = min(found, key=lambda each: (_LIGHT_FIRST.index(each[0].kind), each[1].size))
+    at = "" if file.revision == MAIN else f"@{file.revision}"
+    tokens = target.plan.context if target.plan else 0
+    plan = need_of_head(header, 1).plan(tokens) if tokens else None
+    name = f"hf://{repository.repo}{at}/{file.name}"
+    return Choice(name, (file,), "a head of this model", header, None, plan, head.words)
+
+
+def _heads_for(
+    target: Header, repository: Repository, headers: HubHeaders
+) -> Iterator[tuple[HeadFile, HubFile, Header]]:
+    """Yield the heads that can draft for a model; a file that can't be read is none."""
+    for file in repository.files:
+        header = _header((file,), headers) if named_as_head(file.name) else None
+        head = read_head(header) if header else None
+        if header and head and not unsuitable(head, target):
+            yield head, file, header
 
 
 def _models(repository: Repository, headers: HubHeaders, wanted: HubName | None = None) -> list[Parts]:

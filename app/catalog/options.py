@@ -42,7 +42,7 @@ _PULL_HELP = """Fetch a model from the Hugging Face hub, into the cache shared w
 \b
   localspec models pull user/repo                    Q4_K_M if it fits in memory, else the largest that does
   localspec models pull user/repo:Q8_0               a given quantisation
-  localspec models pull user/repo --with-draft       and a small model of its family, to draft for it
+  localspec models pull user/repo --with-draft       and a head or small model, to draft for it
   localspec models pull hf://user/repo@v1/m.gguf     a given file of a given revision
   localspec models pull https://huggingface.co/user/repo/blob/main/m.gguf
 
@@ -122,7 +122,9 @@ def _path(name: str) -> None:
 @click.argument("name")
 @click.option("--quant", default="", metavar="Q", help="Quantisation to fetch, as in user/repo:Q.")
 @click.option(
-    "--with-draft", is_flag=True, help="Also fetch a small model of its family as draft model, if the two are a pair."
+    "--with-draft",
+    is_flag=True,
+    help="Also fetch a draft head of the repository, else a small model of its family, if both are a pair.",
 )
 @_YES
 @click.option(

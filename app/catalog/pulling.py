@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from app.catalog.choosing import Choice, choose_draft, choose_model
+from app.catalog.choosing import Choice, choose_draft, choose_head, choose_model
 from app.catalog.fetch_progress import FetchProgress, FetchStopped, Output, duration
 from app.catalog.pulled import remember
 from app.catalog.words import free_in, in_a_line, plain, size
@@ -25,7 +25,7 @@ from models.gguf.pair import check_headers
 from models.library.catalog import find_model
 from models.library.families import small_sibling
 from models.library.hub import Hub, is_offline, switched_on
-from models.library.hub_files import HubFile
+from models.library.hub_files import HubFile, Repository
 from models.library.hub_header import HubHeaders
 from models.library.names import MAIN, HubName, hub_name
 from models.library.stores import hub_folder
@@ -118,14 +118,16 @@ def _pull(output: Output, hub: Hub, request: PullRequest, wanted: HubName) -> di
     room = room_for([], available_memory(), gpus())
     with HubHeaders(hub) as headers:
         output.progress(f"Looking at {plain(wanted.repo)}")
-        target = choose_model(hub.repository(wanted.repo, wanted.revision), wanted, headers, room)
-        draft = _draft(output, hub, target, headers, room) if request.with_draft else None
+        repository = hub.repository(wanted.repo, wanted.revision)
+        target = choose_model(repository, wanted, headers, room)
+        draft = _draft(output, hub, repository, target, headers, room) if request.with_draft else None
     choices = [target, draft] if draft else [target]
     missing = sum(choice.size - choice.fetched for choice in choices)
     _show(output, "model", target, room)
     if draft:
         taken = target.plan.total if target.plan else 0
-        _show(output, "draft", draft, replace(room, free=max(room.free - taken, 0)))
+        role = "head" if draft.head else "draft"
+        _show(output, role, draft, replace(room, free=max(room.free - taken, 0)))
     _check_disk(output, missing)
     if missing and request.ask and sys.stdin.isatty() and not click.confirm(f"Fetch {size(missing)}?", err=True):
         return None
@@ -134,12 +136,19 @@ def _pull(output: Output, hub: Hub, request: PullRequest, wanted: HubName) -> di
     return _record(target, draft, missing)
 
 
-def _draft(output: Output, hub: Hub, target: Choice, headers: HubHeaders, room: Room) -> Choice | None:
-    """Return the small model of the family if both are a pair; print the reason if not, or if none is needed."""
+def _draft(
+    output: Output, hub: Hub, repository: Repository, target: Choice, headers: HubHeaders, room: Room
+) -> Choice | None:
+    """Return the head that lies beside a model, else the small model of its family if both are a pair.
+
+    Prints the reason where neither is fetched.
+    """
     repo = target.files[0].repo
     if target.header is not None and has_own_head(target.header):
         output.warn(f"{plain(target.name)} drafts with a head of its own (MTP), so no draft model is fetched.")
         return None
+    if (head := choose_head(repository, headers, target)) is not None:
+        return head
     sibling = small_sibling(repo)
     if sibling is None:
         output.warn(f"no smaller model of {plain(repo)}'s family is known. Drafts can still be copied from the text.")
@@ -171,13 +180,17 @@ def _show(output: Output, role: str, choice: Choice, room: Room) -> None:
     here = f", of which {size(choice.fetched)} are here" if choice.fetched else ""
     lines = {
         role: f"{plain(choice.name)}{f' ({choice.reason})' if choice.reason else ''}",
-        "file": plain(choice.files[0].name) + (f": {in_a_line(choice.info)}" if choice.info else ""),
+        "file": plain(choice.files[0].name) + (f": {about}" if (about := _about(choice)) else ""),
         "size": f"{files}{size(choice.size)}{here}",
         "memory": _memory(choice, room),
     }
     for key, text in lines.items():
         for line in wrapped(f"{key:<{_KEY}}{text}", 0, _KEY):
             output.show(line)
+
+
+def _about(choice: Choice) -> str:
+    return plain(choice.head) if choice.head else in_a_line(choice.info) if choice.info else ""
 
 
 def _memory(choice: Choice, room: Room) -> str:

@@ -10,7 +10,7 @@ chat, 3.2 on code, 2.4 on math, 2.2 on questions.
 from collections.abc import Sequence
 from itertools import takewhile
 
-from drafters.base import NO_DRAFT, Draft, GoesOn, Hindsight, draft_to_the_limit
+from drafters.base import NO_DRAFT, NO_LIMIT, Draft, GoesOn, Hindsight, draft_to_the_limit
 from drafters.draft_model import FEWEST_SEEN
 from drafters.reading import read_into
 from drafters.text.drafted_text import DraftedText
@@ -38,7 +38,8 @@ class TextDraftModel:
     The cache holds the first tokens of `view`, and between `propose` and the next call perhaps draft tokens after them.
     """
 
-    drafts_text = True
+    drafts_text, drafts_blocks = True, False
+    longest = NO_LIMIT
 
     def __init__(self, model: LanguageModel, target_vocab: Vocab) -> None:
         """Take a loaded draft model; raises PairError, with every reason, for one that can't draft text."""

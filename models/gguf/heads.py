@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from models.gguf.block_heads import BlockShape, block_faults, block_shape, block_title
 from models.gguf.header import Header, read_header
 from models.gguf.vocab import HeaderVocab
 
@@ -21,8 +22,20 @@ _ONE_LAYER = _words(
     "qwen35 qwen35moe glm4moe deepseek2 deepseek32 deepseek4 glm-dsa cohere2moe nemotron_h_moe bailingmoe3"
 )
 """Architectures whose one drafting layer goes on from its own rows."""
+_CHAINED = _words("step35 mimo2 hy_v3")
+"""Architectures with a drafting layer for each place of a draft."""
+_CROPPED = _words("step35 mimo2 deepseek4")
+"""Architectures whose drafting layers return the rows of those tokens alone that have logits."""
+_MOST_CHAINED = 64
+"""Drafting layers beyond which a header is wrong."""
 _HANDS_OUT_LAYERS = _words("llama qwen3 qwen3moe qwen35 qwen35moe gpt-oss gemma4 mimo2 minimax-m2")
 """Architectures whose graph hands out the inputs of its layers; with others llama.cpp ends the process."""
+_NAMES_LAYERS = _words(
+    "qwen2 qwen2moe phi2 phi3 phimoe granite granitemoe gemma gemma2 gemma3 glm4 glm4moe smollm3 olmo2 olmoe mistral3 "
+    "internlm2 exaone4 command-r cohere2 starcoder2 stablelm seed_oss ernie4_5 hunyuan-moe llama4 nemotron deepseek2 "
+    "bailingmoe arcee"
+)
+"""Architectures whose graph names what each of its layers returns, so that it can be copied while a pass runs."""
 _SHARED_WITH = "gemma4"
 """Architecture of the targets whose cache an assistant reads."""
 _TAPPED = 3
@@ -37,7 +50,7 @@ class HeadKind(StrEnum):
     EAGLE3 = "eagle3"
     """A small network over three of the target's layers, trained for the finished model."""
     DFLASH = "dflash"
-    """A small network that drafts a block at once."""
+    """A small network over some of the target's layers that drafts a block of tokens in one pass."""
     ASSISTANT = "gemma4-assistant"
     """A small network that reads the target's own cache."""
 
@@ -70,18 +83,45 @@ class HeadFile:
     """Whether it uses the target's embedding or output matrix."""
     faults: tuple[str, ...]
     """Why it can't be used with any target."""
+    chain: int = 1
+    """Drafting layers, each for one place of a draft; 1: its one layer goes on from its own rows."""
+    block: BlockShape | None = None
+    """Shape of a head that drafts a block in one pass; None for one that drafts token by token."""
+    title: str = ""
+    """Name of its method, where its kind has several."""
 
     @property
     def words(self) -> str:
         """Return what it is, and for which models, in a few words."""
-        kind = _TITLES[self.kind]
+        kind = self.title or _TITLES[self.kind]
         of = f" of {self.architecture}" if self.kind is HeadKind.MTP else ""
         return f"{kind}{of} for models whose hidden rows have {self.target_width:,} numbers"
 
 
 def has_own_head(header: Header) -> bool:
-    """Return whether a model's file has a drafting layer that localspec can use."""
-    return _drafting_layers(header) == 1 and header.text("general.architecture") in _ONE_LAYER
+    """Return whether a model's file has drafting layers that localspec can use."""
+    return chain_length(header) > 0
+
+
+def chain_length(header: Header) -> int:
+    """Return the number of drafting layers that localspec can use, one for each place of a draft; 0 for none.
+
+    1: the layer goes on from its own rows.
+    """
+    count, architecture = _drafting_layers(header), header.text("general.architecture")
+    if count == 1 and architecture in _ONE_LAYER:
+        return 1
+    return count if architecture in _CHAINED else 0
+
+
+def crops_rows(architecture: str) -> bool:
+    """Return whether drafting layers of an architecture return the rows of those tokens alone that have logits."""
+    return architecture in _CROPPED
+
+
+def needs_copies(target: Header) -> bool:
+    """Return whether rows of a target's layers have to be copied while its passes run: its graph hands out none."""
+    return target.text("general.architecture") not in _HANDS_OUT_LAYERS
 
 
 def head_words(header: Header) -> str:
@@ -89,8 +129,8 @@ def head_words(header: Header) -> str:
     count, architecture = _drafting_layers(header), header.text("general.architecture")
     if not count:
         return ""
-    if has_own_head(header):
-        return "yes, it drafts with no flag (MTP)"
+    if (chain := chain_length(header)) > 0:
+        return "yes, it drafts with no flag (MTP)" if chain == 1 else f"yes, {chain} layers draft with no flag (MTP)"
     layers = "a drafting layer" if count == 1 else f"{count} drafting layers"
     return f"{layers} that can't be used yet (MTP of {architecture})"
 
@@ -105,8 +145,19 @@ def read_head(header: Header) -> HeadFile | None:
     if starts or not (header.number(f"{architecture}.nextn_predict_layers") or 0) > 0:
         return None
     width = header.number(f"{architecture}.embedding_length") or 0
-    faults = () if has_own_head(header) else (f"such heads of {architecture} are not supported",)
-    return HeadFile(header.path, HeadKind.MTP, architecture, width, width, (), borrows=False, faults=faults)
+    chain = chain_length(header)
+    return HeadFile(
+        header.path,
+        HeadKind.MTP,
+        architecture,
+        width,
+        width,
+        (),
+        borrows=False,
+        faults=() if chain else (f"such heads of {architecture} are not supported",),
+        chain=max(1, chain),
+        title=f"{chain} drafting layers (MTP)" if chain > 1 else "",
+    )
 
 
 def unsuitable(head: HeadFile, target: Header) -> list[str]:
@@ -154,8 +205,10 @@ def _of_layers(head: HeadFile, target: Header, architecture: str) -> list[str]:
         target.number(f"{architecture}.nextn_predict_layers") or 0
     )
     reasons = []
-    if architecture not in _HANDS_OUT_LAYERS:
+    if architecture not in _HANDS_OUT_LAYERS | _NAMES_LAYERS:
         reasons.append(f"models of the architecture {architecture} do not hand out their layers to this engine")
+    elif needs_copies(target) and min(head.layers) == 0:
+        reasons.append(f"it reads the embedding, which models of the architecture {architecture} do not hand out")
     if max(head.layers) >= trunk:
         reasons.append(f"it reads layer {max(head.layers)}, the target has {trunk} layers")
     return reasons
@@ -173,9 +226,11 @@ def _drafting_layers(header: Header) -> int:
     """Return the number of drafting layers whose weights are in a file: some keep the number and lack the weights."""
     architecture = header.text("general.architecture")
     count = header.number(f"{architecture}.nextn_predict_layers") or 0
-    last = (header.number(f"{architecture}.block_count") or 0) - 1
-    wanted = f"blk.{last}.nextn.eh_proj.weight"
-    return count if count > 0 and any(tensor.name == wanted for tensor in header.tensors) else 0
+    blocks = header.number(f"{architecture}.block_count") or 0
+    if not 0 < count <= min(blocks, _MOST_CHAINED):
+        return 0
+    wanted = {f"blk.{layer}.nextn.eh_proj.weight" for layer in range(blocks - count, blocks)}
+    return count if wanted <= {tensor.name for tensor in header.tensors} else 0
 
 
 def _of_own_architecture(header: Header, architecture: str, kind: HeadKind) -> HeadFile:
@@ -186,7 +241,7 @@ def _of_own_architecture(header: Header, architecture: str, kind: HeadKind) -> H
     if kind is HeadKind.ASSISTANT:
         width = target_width = header.number(f"{architecture}.embedding_length_out") or 0
     borrows = not {"token_embd.weight", "output.weight"} <= tensors.keys()
-    faults = [f"heads of the kind {kind} are not supported"] if kind is HeadKind.DFLASH else []
+    faults = block_faults(header, layers, width) if kind is HeadKind.DFLASH else []
     if kind is HeadKind.ASSISTANT and not {"nextn.pre_projection.weight", "nextn.post_projection.weight"} <= {*tensors}:
         faults.append("its projections from and to the target's rows are missing")
     if kind is HeadKind.EAGLE3:
@@ -199,4 +254,16 @@ def _of_own_architecture(header: Header, architecture: str, kind: HeadKind) -> H
         faults.append(
             f"it borrows the target's embedding, whose rows have {target_width:,} numbers, not its own {width:,}"
         )
-    return HeadFile(header.path, kind, architecture, width, target_width, layers, borrows, tuple(faults))
+    blocks = kind is HeadKind.DFLASH
+    return HeadFile(
+        header.path,
+        kind,
+        architecture,
+        width,
+        target_width,
+        layers,
+        borrows,
+        tuple(faults),
+        block=block_shape(header) if blocks else None,
+        title=block_title(header) if blocks else "",
+    )

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from models.base import Logits
 from models.errors import Cancelled, LocalspecError
+from models.gguf.block_heads import BlockShape
 from models.heads.symbols import hidden_function
 from models.heads.tap import Rows
 from models.llama.batch import TEXT, Batch
@@ -16,6 +17,7 @@ from models.llama.cache import Threads
 from models.llama.context import TYPE_IDS, abort_callback_of, flash_attention_of
 from models.llama.load import threads_of
 from models.llama.model import LlamaModel
+from models.llama.screen import Screen
 
 BATCH = 64
 """Tokens of one pass: some heads compute a row of logits for each, wanted or not."""
@@ -40,13 +42,23 @@ class HeadContextOptions:
     """Numbers of the rows that its encoder turns into such rows; 0: it has no encoder."""
     shares_cache: bool = False
     """Whether it reads its target's cache and writes none: each of its steps is at the end of the target's text."""
+    crops_rows: bool = False
+    """Whether it returns a hidden row for those tokens alone that have a row of logits."""
+    chain: int = 1
+    """Drafting layers, each for one place of a draft; 1: its one layer goes on from its own rows."""
+    block: BlockShape | None = None
+    """Shape of a head that drafts a block in one pass; None for one that drafts token by token."""
 
 
 class HeadContext:
     """A head's context, cache and batches. Freed before its target's context, which it may read from."""
 
-    def __init__(self, weights: Any, target: LlamaModel, options: HeadContextOptions) -> None:
-        """Open a context over loaded weights of a head; raises LocalspecError, as where memory is short."""
+    def __init__(self, weights: Any, target: LlamaModel, options: HeadContextOptions, screen: Screen) -> None:
+        """Open a context over loaded weights of a head; raises LocalspecError, as where memory is short.
+
+        `screen` leaves rows of unlikely tokens out of its passes.
+        """
+        self._screen = screen
         self._api = llama_cpp()
         self._options = options
         self.size: int = target.context_size
@@ -54,11 +66,18 @@ class HeadContext:
         self._threads = Threads(self._context, *threads_of(target.options))
         self._threads.free = target.free_cores
         self._memory = self._api.llama_get_memory(self._context)
-        self._batch = Batch(BATCH, options.width)
-        self._encoder = Batch(BATCH, options.encoded, has_tokens=False) if options.encoded else None
-        # Masked, llama.cpp would copy the first rows of a pass in place of those of its outputs; an assistant has only
-        # rows of outputs.
-        hidden_function("llama_set_embeddings_nextn")(self._context, True, options.shares_cache)
+        block = options.block
+        self._batch = Batch(BATCH, 0 if block else options.width)
+        sections = block.sections if block else 1
+        encoded = Batch(BATCH, options.encoded, has_tokens=False, sections=sections) if options.encoded else None
+        self._encoder = encoded
+        # Masked, llama.cpp would copy the first rows of a pass in place of those of its outputs, unless it computes
+        # rows of outputs alone.
+        masked = options.shares_cache or options.crops_rows
+        if block is None or block.candidates:
+            hidden_function("llama_set_embeddings_nextn")(self._context, True, masked)
+        if block is not None:
+            self._api.llama_set_causal_attn(self._context, block.causal)
 
     def _opened(self, weights: Any, target: LlamaModel) -> Any:
         params = self._api.llama_context_default_params()
@@ -103,6 +122,43 @@ class HeadContext:
         pointer = hidden_function("llama_get_embeddings_nextn_ith")(self._context, place)
         return np.ctypeslib.as_array(pointer, shape=(self._options.width,)).copy()
 
+    def use_layer(self, layer: int) -> None:
+        """Let a drafting layer of several, counted from 0, do the passes to come."""
+        hidden_function("llama_set_nextn_layer_offset")(self._context, layer)
+
+    def inject(self, rows: Rows, start: int) -> None:
+        """Put rows of the target's layers, shape (rows, encoded), into the cache, from position `start` on.
+
+        Raises Cancelled, with the cache as it was before.
+        """
+        batch = self._encoder
+        assert batch is not None, "a head that drafts blocks reads layers"
+        for first in range(0, len(rows), BATCH):
+            part = rows[first : first + BATCH]
+            batch.clear()
+            batch.add([0] * len(part), start + first, 0, TEXT)
+            batch.repeat_positions()
+            batch.hidden[: len(part)] = part
+            self._run(self._api.llama_decode, batch, start)
+
+    def block(self, tokens: list[int], start: int) -> NDArray[np.float32]:
+        """Do the pass of a block, which leaves nothing in the cache; return what it has for each of its tokens.
+
+        A view of llama.cpp's memory: rows of logits, shape (tokens, vocabulary); for a head with a selector its
+        candidates and their scores, shape (tokens, width). Raises Cancelled.
+        """
+        assert self._options.block is not None, "only such heads draft blocks"
+        candidates = self._options.block.candidates
+        self._batch.clear()
+        self._batch.add(tokens, start, 0 if candidates else len(tokens), TEXT)
+        self._run(self._api.llama_decode, self._batch, start)
+        self.cut(start)
+        if candidates:
+            pointer, width = hidden_function("llama_get_embeddings_nextn")(self._context), self._options.width
+        else:
+            pointer, width = self._api.llama_get_logits(self._context), self._options.vocabulary
+        return np.ctypeslib.as_array(pointer, shape=(len(tokens), width))
+
     def encode(self, rows: Rows) -> Rows:
         """Turn rows of a target's layers into rows that the head reads beside tokens; shape (rows, width)."""
         if self._encoder is None:
@@ -126,7 +182,8 @@ class HeadContext:
 
     def _run(self, function: Any, batch: Batch, start: int) -> None:
         self._threads.adapt()
-        code = function(self._context, batch.struct)
+        with self._screen:
+            code = function(self._context, batch.struct)
         if code == 0:
             return
         self.cut(start)

@@ -8,12 +8,13 @@ Sources: MTP (DeepSeek-V3, arXiv 2412.19437, 2.2), EAGLE-3 (Li et al. 2025, arXi
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from models.base import Logits, RewindSupport, Vocab
 from models.errors import Cancelled, context_full
+from models.heads.copying import let_copy
 from models.heads.head_context import BATCH, ROWS, HeadContext
 from models.heads.loaded_head import LoadedHead
 from models.heads.tap import Rows, Tap
@@ -27,6 +28,8 @@ class HeadModel:
     named_templates: Mapping[str, str] = {}
     max_branches = 0
     batch_size = BATCH
+    longest: int = 1 << 30
+    """Most tokens of a draft, where it does not go on as long as it pays."""
     rewind_support = RewindSupport(None, "attention cache")
 
     def __init__(self, head: LoadedHead, target: LlamaModel) -> None:
@@ -41,6 +44,8 @@ class HeadModel:
         """Place in the target's text of the first token that this model reads."""
         self.context_size = target.context_size
         self.max_rows = 1 if head.options.shares_cache else ROWS
+        if head.copies:
+            let_copy(target, head.layers)
         self._tap = Tap(target, head.layers)
         self._own: tuple[int, Rows] | None = None
         """The head's own last hidden row, and the place of the token that is read beside it."""
@@ -65,7 +70,7 @@ class HeadModel:
             # llama.cpp resets the cells of a cache that another context begins to view.
             self.target.rewind(0)
         self._tap.enable()
-        self._context = HeadContext(self.head.weights, self.target, self.head.options)
+        self._context = HeadContext(self.head.weights, self.target, self.head.options, self.head.screen)
         self._length, self._own = 0, None
 
     @property
@@ -108,9 +113,9 @@ class HeadModel:
         """Return whether `rewind(length)` would work now."""
         return 0 <= length <= self._length
 
-    def beside(self, target: LlamaModel) -> "HeadModel":
+    def beside(self, target: LlamaModel) -> Self:
         """Return this head for another text of its target's weights."""
-        return HeadModel(self.head, target)
+        return type(self)(self.head, target)
 
     def close(self) -> None:
         """Free the context, and the weights if no other model uses them; calling it twice is fine."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from models.base import Vocab
 from models.heads.head_context import HeadContextOptions
+from models.llama.screen import Screen
 
 
 class LoadedHead:
@@ -21,9 +22,15 @@ class LoadedHead:
         *,
         description: str = "",
         layers: tuple[int, ...] = (),
+        copies: bool = False,
+        screen: Screen | None = None,
         free: Callable[[], None] | None = None,
     ) -> None:
-        """Take loaded weights; `layers` are those of the target whose inputs it reads, none: its last hidden row."""
+        """Take loaded weights; `layers` are those of the target whose inputs it reads, none: its last hidden row.
+
+        `copies`: whether the target's graph does not hand these out, so that its passes have to copy them. `screen` is
+        closed with the head.
+        """
         self.name = name
         self.path = path
         self.weights = weights
@@ -31,6 +38,8 @@ class LoadedHead:
         self.options = options
         self.description = description
         self.layers = layers
+        self.copies = copies
+        self.screen = screen or Screen(None)
         self.users = 0
         self._free = free
 
@@ -46,7 +55,8 @@ class LoadedHead:
             self.close()
 
     def close(self) -> None:
-        """Free weights that are not the target's; calling it twice is fine."""
+        """Free weights that are not the target's, and the screen; calling it twice is fine."""
+        self.screen.close()
         if self._free is not None:
             self._free()
             self._free = None

@@ -55,6 +55,15 @@ _SYMBOLS = (
     ),
     _Symbol(
         (
+            "llama_set_nextn_layer_offset",
+            "_Z28llama_set_nextn_layer_offsetP13llama_contexti",
+            "?llama_set_nextn_layer_offset@@YAXPEAUllama_context@@H@Z",
+        ),
+        None,
+        (_CONTEXT, ctypes.c_int32),
+    ),
+    _Symbol(
+        (
             "llama_set_embeddings_layer_inp",
             "_Z30llama_set_embeddings_layer_inpP13llama_contextjb",
             "?llama_set_embeddings_layer_inp@@YAXPEAUllama_context@@I_N@Z",

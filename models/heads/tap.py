@@ -1,5 +1,6 @@
 """Tap of a target: the hidden rows of its last tokens, copied out of each pass before the next one overwrites them.
 
+Rows of layers come from llama.cpp, or from copies where the target was opened to make them (`models.layer_rows`).
 A hidden row is what the target knows after a token: float32, `width` numbers. Which rows a head reads depends on its
 kind: the last hidden row, or the inputs of some layers, one after the other. Rows are kept by position, the last
 `KEPT` of them; a rewound position is overwritten when it is read again.
@@ -27,6 +28,7 @@ class Tap:
         """Choose the rows: inputs of these layers of a target, or without any its last hidden row."""
         self._target = target
         self._layers = tuple(layers)
+        self._copied = bool(layers) and target.options.layers == self._layers
         self._part = target.row_width
         self.width = self._part * max(1, len(self._layers))
         self._kept: Rows = np.zeros((KEPT, self.width), np.float32)
@@ -62,11 +64,13 @@ class Tap:
         if not self._layers:
             hidden_function("llama_set_embeddings_nextn")(context, True, False)
             hidden_function("llama_get_embeddings_nextn")
-        for layer in self._layers:
+        for layer in () if self._copied else self._layers:
             hidden_function("llama_set_embeddings_layer_inp")(context, layer, True)
 
     def read(self, context: Any, count: int) -> Rows:
         """Return the rows of the first `count` tokens of the last pass of a context, which the next one overwrites."""
+        if self._copied and (copies := self._target.layer_rows) is not None:
+            return copies.rows(count)
         if not self._layers:
             return self._view(hidden_function("llama_get_embeddings_nextn")(context), count)
         read = hidden_function("llama_get_embeddings_layer_inp")

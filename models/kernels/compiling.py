@@ -42,6 +42,7 @@ _SOURCES = tuple(
         "matmul.cpp",
         "screen.cpp",
         "activations.cpp",
+        "layers.cpp",
         "memory.cpp",
         "products.h",
         "strips.h",

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from models.gguf.header import read_model
+from models.gguf.header import Header, read_model
 from models.gguf.heads import read_head
 from models.gguf.shape import shape_of
 from models.library.quantisation_names import is_head
@@ -19,7 +19,12 @@ def is_head_file(path: Path) -> bool:
 
 def head_need(path: Path, caches: int) -> Need:
     """Return what a head takes of memory with so many caches, each as long as its target's; raises ModelFileError."""
-    return Need(shape_of(read_model(path)), 1, ("f16", "f16"), caches=caches)
+    return need_of_head(read_model(path), caches)
+
+
+def need_of_head(header: Header, caches: int) -> Need:
+    """Return what a head with this header takes of memory, as `head_need`."""
+    return Need(shape_of(header), 1, ("f16", "f16"), caches=caches)
 
 
 def heads_beside(model: Path) -> list[Path]:
@@ -28,4 +33,10 @@ def heads_beside(model: Path) -> list[Path]:
         files = sorted(model.parent.glob("*.gguf"))
     except OSError:
         return []
-    return [path for path in files if path != model and (is_head(path.name) or _NAMED.search(path.name))]
+    return [path for path in files if path != model and named_as_head(path.name)]
+
+
+def named_as_head(name: str) -> bool:
+    """Return whether a file's name says that it holds a draft head."""
+    last = name.rpartition("/")[2]
+    return last.endswith(".gguf") and (is_head(last) or _NAMED.search(last) is not None)

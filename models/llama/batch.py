@@ -30,13 +30,13 @@ def padding(tokens: int, rows: int, multiple: int) -> tuple[int, int]:
 class Batch:
     """llama.cpp's batch of at most `size` tokens, over arrays that are filled anew for each pass."""
 
-    def __init__(self, size: int, width: int = 0, *, has_tokens: bool = True) -> None:
+    def __init__(self, size: int, width: int = 0, *, has_tokens: bool = True, sections: int = 1) -> None:
         """Make room for `size` tokens, with hidden rows of `width` numbers for a draft head; 0: without.
 
-        Without tokens a pass consists of hidden rows alone.
+        Without tokens a pass consists of hidden rows alone; each then has a position for each of `sections`.
         """
         self._tokens = np.zeros(size, np.int32)
-        self._positions = np.zeros(size, np.int32)
+        self._positions = np.zeros(sections * size, np.int32)
         self._wanted = np.zeros(size, np.int8)
         self._counts = np.ones(size, np.int32)
         self._sequences = np.full((size, SEQUENCES), TEXT, np.int32)
@@ -69,6 +69,14 @@ class Batch:
         self._counts[first:end] = 1
         self._sequences[first:end, 0] = sequence
         self.struct.n_tokens = end
+
+    def repeat_positions(self) -> None:
+        """Give all sections of hidden rows the positions of the first, but 0 to the last, as text has them."""
+        count = self.struct.n_tokens
+        sections = len(self._positions) // len(self._tokens)
+        for section in range(1, sections):
+            last = section == sections - 1
+            self._positions[section * count : (section + 1) * count] = 0 if last else self._positions[:count]
 
     def grow(self, tree: Tree) -> None:
         """Make the last tokens a tree: positions by depth, and each branch a sequence of its own."""

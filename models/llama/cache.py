@@ -9,6 +9,7 @@ import numpy as np
 from models.abort import AbortFlag
 from models.base import LanguageModel, Logits, RewindSupport
 from models.errors import Cancelled, LocalspecError, context_full
+from models.layer_rows import LayerRows
 from models.llama.batch import MAX_BRANCHES, Batch, Guests, padding
 from models.llama.bindings import llama_cpp, recent_errors
 from models.llama.context import new_context, padding_room, takes_guests
@@ -58,7 +59,10 @@ class Cache:
     def __init__(self, weights: Any, options: LlamaOptions, abort: AbortFlag, path: Path) -> None:
         """Open a context over loaded weights; raises MemoryLimitError or LocalspecError."""
         self._api = llama_cpp()
-        self.context, texts = new_context(weights, options, abort, path)
+        width = self._api.llama_model_n_embd(weights)
+        self.layer_rows = LayerRows(options.layers, width) if options.layers else None
+        """Copies of the inputs of some layers; None: no pass makes any."""
+        self.context, texts = new_context(weights, options, abort, path, self.layer_rows)
         self.memory = self._api.llama_get_memory(self.context)
         self.threads = Threads(self.context, *threads_of(options))
         self.rewind_support = _rewind_support(weights, self.context)
@@ -68,6 +72,8 @@ class Cache:
         self.context_size: int = (self._api.llama_n_ctx(self.context) - room.cells) // texts
         self.batch_size: int = self._api.llama_n_batch(self.context) - room.tokens
         self.batch = Batch(self.batch_size + room.tokens)
+        if self.layer_rows is not None:
+            self.layer_rows.make_room(self.batch_size + room.tokens)
         self.guests = Guests(self.context)
         self._free = list(range(texts))
         self._texts = texts
@@ -114,6 +120,8 @@ class Cache:
     def run(self) -> int:
         """Do the pass that is in the batch; return llama.cpp's code, 0 where all is well."""
         self.threads.adapt()
+        if self.layer_rows is not None:
+            self.layer_rows.begin()
         return int(self._api.llama_decode(self.context, self.batch.struct))
 
 

@@ -12,6 +12,7 @@ from models.abort import AbortFlag
 from models.errors import LocalspecError, MemoryLimitError
 from models.gguf.architecture import keeps_keys_only
 from models.gguf.model_info import model_info
+from models.layer_rows import LayerRows
 from models.llama.batch import SEQUENCES
 from models.llama.bindings import llama_cpp, recent_errors
 from models.llama.cache_types import BYTES_OF, CacheTypes, resolved
@@ -41,18 +42,20 @@ class PaddingRoom:
     """Tokens of a pass."""
 
 
-def new_context(model: Any, options: LlamaOptions, abort: AbortFlag, path: Path) -> tuple[Any, int]:
+def new_context(
+    model: Any, options: LlamaOptions, abort: AbortFlag, path: Path, rows: LayerRows | None = None
+) -> tuple[Any, int]:
     """Return llama.cpp's context over a loaded model, and the texts it has room for: as many as asked for, or as fit.
 
-    Raises MemoryLimitError where there is no room for one.
+    `rows` take copies out of its passes, as long as it lives. Raises MemoryLimitError where there is no room for one.
     """
     for texts in range(_texts(model, options), 1, -1):
         with suppress(MemoryLimitError):
-            return _context(model, replace(options, texts=texts), abort, path), texts
-    return _context(model, replace(options, texts=1), abort, path), 1
+            return _context(model, replace(options, texts=texts), abort, path, rows), texts
+    return _context(model, replace(options, texts=1), abort, path, rows), 1
 
 
-def _context(model: Any, options: LlamaOptions, abort: AbortFlag, path: Path) -> Any:
+def _context(model: Any, options: LlamaOptions, abort: AbortFlag, path: Path, rows: LayerRows | None) -> Any:
     """Return a context, after checking that its cache fits."""
     api = llama_cpp()
     params = _context_params(model, options)
@@ -64,6 +67,8 @@ def _context(model: Any, options: LlamaOptions, abort: AbortFlag, path: Path) ->
         if needed > available_memory():
             raise _too_large(path, params.n_ctx, needed)
     params.abort_callback, params.abort_callback_data = abort_callback_of(abort)
+    if rows is not None:
+        params.cb_eval, params.cb_eval_user_data = rows.callback, rows.data
     recent_errors()
     context = api.llama_init_from_model(model, params)
     if not context:

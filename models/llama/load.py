@@ -71,6 +71,8 @@ class LlamaOptions:
     """True if logits of unlikely tokens may be minus infinity, as a draft model's may; see `models.llama.screen`."""
     heads: bool = field(default=False, repr=False)
     """Load the layers of the file that draft further tokens, which a target's own passes leave out."""
+    layers: tuple[int, ...] = field(default=(), repr=False)
+    """Layers whose inputs are copied out of each pass, for a draft head; see `models.layer_rows`."""
     lock: bool = field(default=False, repr=False)
     """True if the system may not swap the weights out."""
     texts: int = field(default=1, repr=False)

@@ -17,6 +17,7 @@ import numpy as np
 from models.abort import AbortFlag
 from models.base import LanguageModel, Logits, Part
 from models.errors import Cancelled, LocalspecError, context_full
+from models.layer_rows import LayerRows
 from models.listeners import Listeners
 from models.llama.bindings import llama_cpp
 from models.llama.cache import Cache, decode_in_parts, failure
@@ -103,6 +104,11 @@ class LlamaModel:
     def row_width(self) -> int:
         """Numbers in a hidden row."""
         return int(self._api.llama_model_n_embd_out(self._model))
+
+    @property
+    def layer_rows(self) -> LayerRows | None:
+        """Inputs of some layers in the last pass (`LlamaOptions.layers`); None: no pass copies any."""
+        return self._check_open().layer_rows
 
     @property
     def handles(self) -> tuple[Any, Any, AbortFlag]:
@@ -211,7 +217,8 @@ class LlamaModel:
         with self.listeners.between_contexts():
             self._leave()
             kept = self.options
-            self.options = replace(options, gpu_layers=kept.gpu_layers, extra_buffers=kept.extra_buffers)
+            layers = options.layers or kept.layers
+            self.options = replace(options, gpu_layers=kept.gpu_layers, extra_buffers=kept.extra_buffers, layers=layers)
             self._open_context()
 
     def twin(self) -> "LlamaModel":

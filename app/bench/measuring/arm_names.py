@@ -7,9 +7,9 @@ from app.bench.measuring.arms import PLAIN, Arm
 from app.bench.measuring.shared_draft_model import LentModel
 from app.engine.control.adaptive_controller import AdaptiveController
 from app.engine.control.controller_state import AnswerSettings
-from app.engine.control.draft_model_cost import ModelCost
 from app.engine.costs.pass_cost import VerifyCurve
 from app.engine.decoding.controller import FixedLength
+from app.engine.runtime.head_cost import cost_of
 from drafters.base import ModelDrafter, NullDrafter
 from drafters.hybrid import Eager, Hybrid
 from drafters.registry import AUTO, FREE_DRAFTERS, HEAD, DrafterSpec, free_drafters
@@ -100,7 +100,7 @@ def auto_arm(kit: ArmKit) -> Arm:
         return Arm("auto", Hybrid(free, None, alone, order), alone)
     model, ready = _model_drafter(kit)
     settings = AnswerSettings(kit.longest, max_siblings=kit.target.max_branches if kit.exact_branches else 0)
-    cost = ModelCost(model.name, VerifyCurve(kit.draft_curve.measured), reads_copies=kit.make_head is None)
+    cost = cost_of(model, VerifyCurve(kit.draft_curve.measured))
     adaptive = AdaptiveController(curve, settings, cost)
     if kit.agreed is not None:
         adaptive.acceptance.expect(model.name, kit.agreed)

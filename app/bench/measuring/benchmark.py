@@ -8,6 +8,7 @@ from app.bench.measuring.arms import Arm, Bench, BenchPrompt, OnAnswer, Skipped,
 from app.bench.measuring.results import Oracle
 from app.bench.measuring.shared_draft_model import Lender
 from app.engine.control.agreement_probe import agreement_of
+from app.engine.costs.block_cost import BLOCK_WIDTHS, block_table
 from app.engine.costs.pass_cost import DRAFT_WIDTHS, HEAD_WIDTHS, QUICK_WIDTHS, READ_WIDTHS, VerifyCurve, measure_steady
 from app.engine.costs.usable_width import usable_width
 from app.engine.decoding.round import Clock
@@ -18,6 +19,7 @@ from drafters.head import HeadDrafter
 from drafters.registry import AUTO, HEAD
 from models.base import LanguageModel
 from models.errors import PairError
+from models.heads.block_model import BlockModel, WholeBlocks
 from models.heads.head_model import HeadModel
 from models.sampling.accept import Accept
 from models.sampling.sampler import SamplingParams
@@ -178,6 +180,9 @@ def measure_curve(target: LanguageModel, clock: Clock) -> VerifyCurve | None:
 
 
 def _draft_seconds(model: LanguageModel, clock: Clock) -> dict[int, float]:
+    if isinstance(model, BlockModel):
+        reading = measure_steady(model, clock, HEAD_WIDTHS, rows=1)
+        return block_table(reading, measure_steady(WholeBlocks(model), clock, BLOCK_WIDTHS))
     if isinstance(model, HeadModel):
         return measure_steady(model, clock, HEAD_WIDTHS, rows=1)
     return {**measure_steady(model, clock, READ_WIDTHS, rows=1), **measure_steady(model, clock, DRAFT_WIDTHS)}

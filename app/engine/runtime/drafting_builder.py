@@ -9,10 +9,10 @@ from functools import partial
 from app.engine.control.acceptance_store import stored_acceptance
 from app.engine.control.adaptive_controller import AdaptiveController
 from app.engine.control.controller_state import AnswerSettings
-from app.engine.control.draft_model_cost import ModelCost
 from app.engine.conversation.drafting import Drafting
 from app.engine.costs.pass_cost import QUICK_WIDTHS, VerifyCurve
 from app.engine.costs.usable_width import usable_width
+from app.engine.runtime.head_cost import cost_of
 from app.engine.runtime.heads import no_head, open_own_head
 from app.engine.runtime.load import LoadPlan, ModelOpener, Notes
 from app.engine.runtime.machine_measurements import MachineMeasurements
@@ -102,9 +102,8 @@ class DraftingBuilder:
     ) -> Drafting:
         measurements, cost = self._measurements, None
         if model is not None:
-            is_head = isinstance(model, HeadDrafter)
-            is_tuned = is_head or self._opener.is_tuned(spec.model or self._plan.standing)
-            cost = ModelCost(model.name, measurements.draft_curve(model.model), is_tuned, reads_copies=not is_head)
+            is_tuned = isinstance(model, HeadDrafter) or self._opener.is_tuned(spec.model or self._plan.standing)
+            cost = cost_of(model, measurements.draft_curve(model.model), is_tuned=is_tuned)
         branches = model is not None and measurements.exact_branches(target)
         adaptive = AdaptiveController(curve, AnswerSettings(target.max_rows - 1), cost)
         drafting = self.together(spec, target, model, adaptive, exact - 1)

@@ -3,14 +3,14 @@
 import logging
 from pathlib import Path
 
+from drafters.blocks import head_drafter
 from drafters.head import HeadDrafter
 from drafters.registry import AUTO, HEAD, DrafterSpec
 from models.base import LanguageModel
 from models.errors import LocalspecError, PairError
 from models.gguf.header import read_model
 from models.gguf.heads import has_own_head, head_words, read_head, unsuitable
-from models.heads.head_model import HeadModel
-from models.heads.loading import load_head, load_own_head
+from models.heads.loading import join, load_head, load_own_head
 from models.library.head_files import heads_beside
 from models.llama.model import LlamaModel
 
@@ -28,7 +28,7 @@ def open_head(path: Path, target: LanguageModel) -> HeadDrafter:
         raise PairError(f"The head {path.name} can't draft for {target.name}.", hint="Use it with its own model.")
     head = load_head(path, target)
     try:
-        return HeadDrafter(HeadModel(head, target))
+        return head_drafter(join(head, target))
     except BaseException:
         head.close()
         raise
@@ -39,7 +39,7 @@ def open_own_head(target: LanguageModel) -> HeadDrafter | None:
     if not isinstance(target, LlamaModel):
         return None
     if target.options.heads:
-        return HeadDrafter(HeadModel(load_own_head(target), target))
+        return head_drafter(join(load_own_head(target), target))
     found = head_beside(target.path)
     return None if found is None else open_head(found, target)
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from app.engine.costs.block_cost import BLOCK_WIDTHS, block_table
 from app.engine.costs.exact_settings import check_now
 from app.engine.costs.measurement_key import MeasurementKey, ModelRun, Quantity, settings_text
 from app.engine.costs.pass_cost import DRAFT_WIDTHS, HEAD_WIDTHS, READ_WIDTHS, VerifyCurve, is_steady, measure_steady
@@ -11,6 +12,7 @@ from app.engine.costs.tuned import Tuned, load_tuned, measured_for
 from app.engine.decoding.round import Clock
 from app.engine.runtime.load import LoadPlan, Progress
 from models.base import LanguageModel
+from models.heads.block_model import BlockModel, WholeBlocks
 from models.heads.head_model import HeadModel
 from models.llama.cache_types import summed_in_parts
 from models.llama.exact_width import WIDEST, exact_branches, exact_threads, exact_width
@@ -113,8 +115,12 @@ class MachineMeasurements:
     def draft_curve(self, model: LanguageModel) -> VerifyCurve:
         """Return the cost of a draft model's passes: narrow ones with a row for each token, and wide ones that read.
 
-        A head needs one row, also of the narrow ones: it reads accepted tokens with its first step.
+        A head needs one row, also of the narrow ones: it reads accepted tokens with its first step. Of a head that
+        drafts blocks: see `block_table`.
         """
+        if isinstance(model, BlockModel):
+            reading = self.curve(model, HEAD_WIDTHS, rows=1)
+            return VerifyCurve(block_table(reading, self.curve(WholeBlocks(model), BLOCK_WIDTHS)))
         if isinstance(model, HeadModel):
             return VerifyCurve(self.curve(model, HEAD_WIDTHS, rows=1), disturbed=self._was_disturbed(model, 1))
         seconds = self.curve(model, READ_WIDTHS, rows=1) | self.curve(model, DRAFT_WIDTHS)
@@ -160,9 +166,10 @@ class MachineMeasurements:
 
     def _curve_key(self, model: LanguageModel, rows: int | None) -> str:
         """Return the key of a curve; "" for a model that is measured at each load."""
-        if isinstance(model, HeadModel):
-            run = self._run(model.target)
-            return MeasurementKey(Quantity.HEAD, replace(run, model=identity(model.head.path))).text
+        head = model.head if isinstance(model, WholeBlocks) else model
+        if isinstance(head, HeadModel):
+            run = replace(self._run(head.target), model=identity(head.head.path))
+            return MeasurementKey(Quantity.HEAD, run, "" if head is model else f"{model.max_rows}").text
         if not isinstance(model, LlamaModel):
             return ""
         return self._key(Quantity.CURVE, model) if rows is None else self._key(Quantity.READING, model, str(rows))

@@ -10,7 +10,14 @@ import pytest
 import tiny_gguf
 from closed_form_head import write_closed_form_head
 from fakes import Case, FakeClock, run
-from tiny_heads import write_assistant, write_experts_with_head, write_hybrid_with_head, write_shared
+from tiny_block_heads import write_block_head, write_computed_block_head
+from tiny_heads import (
+    write_assistant,
+    write_chained,
+    write_experts_with_head,
+    write_hybrid_with_head,
+    write_shared,
+)
 
 from app.engine.conversation.messages import Ended, Ready, Said
 from app.engine.conversation.session import Session
@@ -22,12 +29,12 @@ from app.engine.decoding.round import Round
 from app.engine.runtime.load import LoadPlan
 from app.engine.runtime.worker import Worker
 from drafters.base import NullDrafter
+from drafters.blocks import head_drafter
 from drafters.head import HeadDrafter
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag
 from models.errors import PairError
-from models.heads.head_model import HeadModel
-from models.heads.loading import load_head, load_own_head
+from models.heads.loading import join, load_head, load_own_head
 from models.llama.load import LlamaOptions
 from models.llama.model import LlamaModel
 from models.sampling.accept import Accept
@@ -36,6 +43,10 @@ from models.text.prompts import Message as Turn
 
 OPTIONS = LlamaOptions(context_size=256, threads=1, extra_buffers=False, heads=True)
 LAYERS = (0, 1, 2)
+OF_TARGETS = ("own", "experts", "shared", "target", "chain", "cropped")
+KINDS = ("mtp", "experts", "eagle3", "some", "assistant", "chain", "cropped", "dflash", "dflash2", "dspark")
+LEAST = {"mtp": 0.3, "eagle3": 0.02, "some": 0.02, "chain": 0.3, "cropped": 0.3, "dflash": 0.02}
+"""Least share of draft tokens that are accepted; heads of random weights only are right by chance."""
 EXACT_RULES = [rule for rule in Accept if rule.exact]
 
 
@@ -59,26 +70,36 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "target": target,
         "eagle3": write_closed_form_head(folder / "target-eagle3.gguf", target, text, LAYERS),
         "some": write_closed_form_head(folder / "some.gguf", target, text, LAYERS, range(0, 270, 2)),
+        "chain": write_chained(folder / "chain.gguf", n_ctx=1024),
+        "cropped": write_chained(folder / "cropped.gguf", architecture="step35", n_ctx=1024),
+        "dflash": write_computed_block_head(folder / "b0.gguf", folder / "own.gguf", text, (0, 1)),
+        "dflash2": write_block_head(folder / "b1.gguf", target, LAYERS, kind="dflash2"),
+        "dspark": write_block_head(folder / "b2.gguf", target, LAYERS, kind="dspark"),
     }
 
 
 @pytest.fixture(scope="module")
 def targets(files: dict[str, Path]) -> Iterator[dict[str, LlamaModel]]:
-    made = {name: LlamaModel(files[name], OPTIONS) for name in ("own", "experts", "shared", "target")}
+    made = {name: LlamaModel(files[name], OPTIONS) for name in OF_TARGETS}
     yield made
     for model in made.values():
         model.close()
 
 
 def drafter_of(kind: str, files: dict[str, Path], targets: dict[str, LlamaModel]) -> tuple[LlamaModel, HeadDrafter]:
-    if kind in ("mtp", "experts"):
-        target = targets["own" if kind == "mtp" else kind]
-        return target, HeadDrafter(HeadModel(load_own_head(target), target))
-    target = targets["shared" if kind == "assistant" else "target"]
-    return target, HeadDrafter(HeadModel(load_head(files[kind], target), target))
+    target = targets[target_of(kind)]
+    own = kind in ("mtp", *OF_TARGETS)
+    return target, head_drafter(join(load_own_head(target) if own else load_head(files[kind], target), target))
 
 
-@pytest.mark.parametrize("kind", ["mtp", "experts", "eagle3", "some", "assistant"])
+def target_of(kind: str) -> str:
+    """Return the name of the target of a kind of head."""
+    if kind in OF_TARGETS:
+        return kind
+    return {"mtp": "own", "dflash": "own", "assistant": "shared"}.get(kind, "target")
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_hundred_prompts_have_the_targets_own_text(
     files: dict[str, Path], targets: dict[str, LlamaModel], kind: str
 ) -> None:
@@ -97,11 +118,11 @@ def test_a_hundred_prompts_have_the_targets_own_text(
     finally:
         drafter.close()
     assert drafted > 1000
-    assert accepted > {"mtp": 0.3, "experts": 0, "assistant": 0}.get(kind, 0.02) * drafted
+    assert accepted > LEAST.get(kind, 0) * drafted
 
 
 @pytest.mark.parametrize("rule", EXACT_RULES)
-@pytest.mark.parametrize("kind", ["mtp", "experts", "eagle3", "some", "assistant"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_exact_rule_gives_the_greedy_text(
     files: dict[str, Path], targets: dict[str, LlamaModel], kind: str, rule: Accept
 ) -> None:
@@ -186,17 +207,16 @@ class Chat:
 
 def pair_of(kind: str, files: dict[str, Path]) -> tuple[Path, str]:
     """Return a target's file, and the `--draft` that names its head."""
-    if kind == "mtp":
-        return files["own"], kind
-    return files["shared" if kind == "assistant" else "target"], str(files[kind])
+    own = kind in ("mtp", *OF_TARGETS)
+    return files[target_of(kind)], "mtp" if own else str(files[kind])
 
 
-@pytest.mark.parametrize("kind", ["mtp", "eagle3", "assistant"])
+@pytest.mark.parametrize("kind", ["mtp", "eagle3", "assistant", "chain", "dflash"])
 def test_a_chat_is_used_in_any_order(files: dict[str, Path], tmp_path: Path, kind: str) -> None:
     model, head = pair_of(kind, files)
     drafted, plain = (Chat(model, draft, tmp_path) for draft in (head, "off"))
     try:
-        assert kind in drafted.ready.drafter
+        assert ("mtp" if kind == "chain" else kind) in drafted.ready.drafter
         turns = ["hello the thing"]
         for step in range(8):
             if step == 3:
@@ -217,7 +237,7 @@ def test_a_chat_is_used_in_any_order(files: dict[str, Path], tmp_path: Path, kin
         plain.worker.close()
 
 
-@pytest.mark.parametrize("kind", ["mtp", "eagle3", "assistant"])
+@pytest.mark.parametrize("kind", ["mtp", "eagle3", "assistant", "chain", "dflash"])
 def test_a_head_can_begin_in_the_middle_of_a_chat(files: dict[str, Path], tmp_path: Path, kind: str) -> None:
     model, draft = pair_of(kind, files)
     chat, plain = Chat(model, draft, tmp_path), Chat(model, "off", tmp_path)
@@ -249,7 +269,7 @@ def test_a_layer_that_was_not_loaded_is_named(files: dict[str, Path], tmp_path: 
         chat.worker.close()
 
 
-@pytest.mark.parametrize("kind", ["mtp", "eagle3", "assistant"])
+@pytest.mark.parametrize("kind", ["mtp", "eagle3", "assistant", "chain", "dflash"])
 def test_several_slots_have_a_head_each(files: dict[str, Path], tmp_path: Path, kind: str) -> None:
     model, draft = pair_of(kind, files)
     chat, plain = Chat(model, draft, tmp_path, slots=2), Chat(model, "off", tmp_path)

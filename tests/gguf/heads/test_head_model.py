@@ -13,19 +13,34 @@ import pytest
 import tiny_gguf
 from closed_form_head import write_closed_form_head
 from numpy.typing import NDArray
-from tiny_heads import write_assistant, write_experts_with_head, write_hybrid_with_head, write_shared
+from tiny_block_heads import BLOCK, write_block_head
+from tiny_heads import (
+    write_assistant,
+    write_chained,
+    write_experts_with_head,
+    write_hybrid_with_head,
+    write_shared,
+)
 
 from models.errors import Cancelled, ContextFullError
 from models.heads import tap
+from models.heads.block_model import BlockModel
+from models.heads.chain_model import ChainModel
 from models.heads.head_context import HeadContext
 from models.heads.head_model import HeadModel
-from models.heads.loading import load_head, load_own_head
+from models.heads.loading import join, load_head, load_own_head
 from models.heads.tap import Tap
 from models.llama.load import LlamaOptions
 from models.llama.model import LlamaModel
 
 OPTIONS = LlamaOptions(context_size=256, threads=1, heads=True)
-KINDS = ("mtp", "mtp of experts", "mtp in its own file", "eagle3", "eagle3 of some tokens", "assistant")
+CHAINS = ("mtp in a chain", "mtp in a cropped chain", "mtp in a chain in its own file")
+BLOCKS = ("dflash", "dflash2", "dspark", "dspark after", "dflash of some tokens", "dflash with sections")
+KINDS = (
+    *("mtp", "mtp of experts", "mtp in its own file", "eagle3", "eagle3 of some tokens", "assistant"),
+    *CHAINS,
+    *BLOCKS,
+)
 LAYERS = (0, 1, 2)
 Row = NDArray[np.float32]
 
@@ -37,6 +52,15 @@ ROUNDING = 1.0
 def alike(kind: str, one: Row, other: Row) -> bool:
     """Return whether two rows differ by no more than rounding."""
     return bool(np.allclose(one, other, rtol=0, atol=1e-3 if "mtp" in kind else ROUNDING))
+
+
+def of_target(kind: str) -> str:
+    """Return which file is the target of a kind of head."""
+    if kind in ("mtp of experts", *CHAINS[:2]):
+        return kind
+    if kind == CHAINS[2]:
+        return CHAINS[0]
+    return "mtp" if "mtp" in kind else "shared" if kind == "assistant" else "target"
 
 
 def noise(seed: int, count: int) -> list[int]:
@@ -61,6 +85,15 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "target": target,
         "eagle3": write_closed_form_head(folder / "m-eagle3.gguf", target, text, LAYERS),
         "eagle3 of some tokens": write_closed_form_head(folder / "m2.gguf", target, text, LAYERS, range(0, 270, 2)),
+        "mtp in a chain": write_chained(folder / "chain.gguf", n_ctx=1024),
+        "mtp in a cropped chain": write_chained(folder / "cropped.gguf", architecture="step35", n_ctx=1024),
+        "mtp in a chain in its own file": write_chained(folder / "mtp-chain.gguf", n_ctx=1024, head_alone=True),
+        "dflash": write_block_head(folder / "b1.gguf", target, LAYERS),
+        "dflash2": write_block_head(folder / "b2.gguf", target, LAYERS, kind="dflash2"),
+        "dspark": write_block_head(folder / "b3.gguf", target, LAYERS, kind="dspark"),
+        "dspark after": write_block_head(folder / "b4.gguf", target, LAYERS, kind="dspark", after=True),
+        "dflash of some tokens": write_block_head(folder / "b5.gguf", target, LAYERS, kept=range(0, 270, 2)),
+        "dflash with sections": write_block_head(folder / "b6.gguf", target, LAYERS, sections=True),
     }
 
 
@@ -68,11 +101,10 @@ class Pair:
     """A target with a head, and a text in both."""
 
     def __init__(self, files: dict[str, Path], kind: str) -> None:
-        has_own = kind in ("mtp", "mtp of experts")
-        of_other = "mtp" if "mtp" in kind else "shared" if kind == "assistant" else "target"
-        self.target = LlamaModel(files[kind if has_own else of_other], OPTIONS)
+        self.target = LlamaModel(files[of_target(kind)], OPTIONS)
+        has_own = of_target(kind) == kind
         loaded = load_own_head(self.target) if has_own else load_head(files[kind], self.target)
-        self.head = HeadModel(loaded, self.target)
+        self.head: HeadModel = join(loaded, self.target)
 
     def read(self, tokens: Sequence[int]) -> Row:
         """Read a text anew, and return what the head predicts after it."""
@@ -120,7 +152,7 @@ def rounds(pair: Pair, text: list[int], count: int, *, most: int = 4, seed: int 
         row = pair.head.decode(text[held:], 1)[0].copy()
         yield row
         held = len(text)
-        drafted = pair.draft(row, most)
+        drafted = pair.draft(row, min(most, pair.head.longest))
         pair.head.rewind(held)
         pair.target.decode([text[-1], *drafted], len(drafted) + 1)
         accepted = random.randrange(len(drafted) + 1)
@@ -186,16 +218,62 @@ def _normed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Tap, "rows", normed)
 
 
+def _later_layers_read_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each further layer of a chain read its last token alone."""
+    run = ChainModel._run_layer
+
+    def alone(self: ChainModel, layer: int, rows: int) -> Row:
+        if layer:
+            self._read[layer] = self._length - 1
+        return run(self, layer, rows)
+
+    monkeypatch.setattr(ChainModel, "_run_layer", alone)
+
+
+def _rows_of_the_layer_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hand each layer of a chain the pending token's row, in place of that of the layer before."""
+    beside = ChainModel._rows_beside
+
+    def first(self: ChainModel, start: int, end: int) -> Row:
+        kept, self._returned = self._returned, [self._returned[0]] * len(self._returned) if self._returned else []
+        try:
+            return beside(self, start, end)
+        finally:
+            self._returned = kept
+
+    monkeypatch.setattr(ChainModel, "_rows_beside", first)
+
+
+def _rows_of_the_place_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the row of the pending token for that of the first mask."""
+    block = BlockModel._block
+
+    def before(self: BlockModel, pending: int, start: int, count: int) -> object:
+        found = self._open.block([pending, *[self.shape.mask] * count], start)
+        return type(block(self, pending, start, count))(found[:count].copy())  # type: ignore[call-arg]
+
+    monkeypatch.setattr(BlockModel, "_block", before)
+
+
 def _own_row_of_the_first_token(monkeypatch: pytest.MonkeyPatch) -> None:
     """Go on from the row of the first token of a pass, as llama.cpp's masked rows would."""
     after = HeadContext.hidden_after
     monkeypatch.setattr(HeadContext, "hidden_after", lambda self, _: after(self, 0))
 
 
-@pytest.mark.parametrize(
-    "broken", [_shifted, _row_of_the_wrong_pass, _no_rewind, _normed_again, _own_row_of_the_first_token]
-)
-@pytest.mark.parametrize("kind", ["mtp", "eagle3"])
+_OF_ROWS = (_shifted, _row_of_the_wrong_pass, _normed_again)
+_FAULTS = {
+    "mtp": (*_OF_ROWS, _no_rewind, _own_row_of_the_first_token),
+    "eagle3": (*_OF_ROWS, _no_rewind, _own_row_of_the_first_token),
+    "mtp in a chain": (
+        *(*_OF_ROWS, _own_row_of_the_first_token),
+        *(_later_layers_read_nothing, _rows_of_the_layer_before),
+    ),
+    "dflash": (*_OF_ROWS, _rows_of_the_place_before),
+}
+
+
+@pytest.mark.parametrize(("kind", "broken"), [(kind, broken) for kind, all_ in _FAULTS.items() for broken in all_])
 def test_each_fault_of_the_rows_shows(
     opened: Callable[[str], Pair],
     monkeypatch: pytest.MonkeyPatch,
@@ -224,7 +302,9 @@ def test_a_head_drafts_only_tokens_that_it_knows(opened: Callable[[str], Pair], 
     row = pair.read(noise(2, 20))
     assert row.shape == (pair.target.vocab.size,)
     known = np.isfinite(row)
-    if kind == "eagle3 of some tokens":
+    if kind == "dflash2":
+        assert known.sum() == 7
+    elif kind.endswith("of some tokens"):
         assert known[0:270:2].all()
         assert not known[1:270:2].any()
     else:
@@ -275,7 +355,7 @@ def test_a_head_beside_another_text_reads_its_rows(opened: Callable[[str], Pair]
         twin.close()
 
 
-@pytest.mark.parametrize("kind", ["mtp", "eagle3"])
+@pytest.mark.parametrize("kind", ["mtp", "eagle3", "mtp in a chain", "dflash"])
 def test_a_stopped_head_can_go_on(opened: Callable[[str], Pair], kind: str) -> None:
     pair, anew = opened(kind), opened(kind)
     text = noise(6, 30)
@@ -311,16 +391,44 @@ def test_what_a_head_can_not_do_is_refused(opened: Callable[[str], Pair]) -> Non
         pair.head.decode([1], 1)
 
 
+@pytest.mark.parametrize("kind", BLOCKS)
+def test_the_first_token_of_a_block_is_that_of_a_block_of_one(opened: Callable[[str], Pair], kind: str) -> None:
+    pair = opened(kind)
+    text = noise(14, 50)
+    row = pair.read(text)
+    pair.head.rewind(len(text) - 1)
+    assert isinstance(pair.head, BlockModel)
+    assert pair.head.longest == BLOCK - (kind != "dspark")
+    one = pair.head.block(text[-1], 1).row(0, text[-1])
+    assert alike(kind, one, row)
+    whole = pair.head.block(text[-1], pair.head.longest)
+    before, drafted = text[-1], []
+    for place in range(pair.head.longest):
+        found = whole.row(place, before)
+        assert np.isfinite(found).any()
+        drafted.append(before := int(found.argmax()))
+    assert len(set(drafted)) > 1
+    with pytest.raises(ValueError, match="can be drafted"):
+        pair.head.block(text[-1], pair.head.longest + 1)
+
+
+def test_a_chain_has_no_layer_for_a_further_token(opened: Callable[[str], Pair]) -> None:
+    pair = opened("mtp in a chain")
+    pair.read(noise(15, 20))
+    with pytest.raises(ValueError, match="draft token 4 of 3 layers"):
+        pair.head.decode([1, 2, 3], 1)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_tokens_after_the_targets_last_are_read_one_by_one(opened: Callable[[str], Pair], kind: str) -> None:
     pair, anew = opened(kind), opened(kind)
-    text, further = noise(11, 30), noise(12, 4)
+    text, further = noise(11, 30), noise(12, min(4, pair.head.longest - 1))
     row = pair.read(text)
     assert alike(kind, row, anew.read(text))
     for token in further:
         row = pair.head.decode([token], 1)[0].copy()
     assert alike(kind, anew.head.decode(further, 1)[0], row)
-    assert anew.head.length == pair.head.length == 34
+    assert anew.head.length == pair.head.length == 30 + len(further)
 
 
 def test_an_assistant_leaves_the_cache_of_its_target_alone(opened: Callable[[str], Pair]) -> None:

@@ -16,6 +16,8 @@ from gguf import GGUFReader, GGUFWriter
 from gguf.quants import dequantize
 from numpy.typing import NDArray
 
+from models.gguf.header import read_model
+from models.gguf.heads import needs_copies
 from models.heads.tap import Tap
 from models.llama.bindings import llama_cpp
 from models.llama.load import LlamaOptions
@@ -71,7 +73,8 @@ def write_closed_form_head(
 
 def recorded(path: Path, tokens: Sequence[int], layers: Sequence[int]) -> tuple[Matrix, Matrix]:
     """Return the inputs of three layers and the last hidden row after each token, (n, 3 * width) and (n, width)."""
-    model = LlamaModel(path, LlamaOptions(context_size=CONTEXT, max_rows=PASS))
+    copied = tuple(layers) if needs_copies(read_model(path)) else ()
+    model = LlamaModel(path, LlamaOptions(context_size=CONTEXT, max_rows=PASS, layers=copied))
     try:
         recorder = Recorder(model, layers)
         for start in range(0, len(tokens) - PASS + 1, PASS):
@@ -126,7 +129,7 @@ def write_head(
     file.add_layer_norm_rms_eps(1e-5)
     file.add_array("eagle3.target_layers", list(layers))
     file.add_uint32("eagle3.target_hidden_size", width)
-    _copy_vocabulary(file, target)
+    copy_vocabulary(file, target)
     ones, one, zero = np.ones(width, np.float32), np.eye(width, dtype=np.float32), np.zeros((width, width), np.float32)
     own = np.concatenate((_SHARPNESS * one, zero), axis=1)
     tensors = {
@@ -150,7 +153,7 @@ def write_head(
     return path
 
 
-def _copy_vocabulary(file: GGUFWriter, target: Path) -> None:
+def copy_vocabulary(file: GGUFWriter, target: Path) -> None:
     for name, field in GGUFReader(target).fields.items():
         if name.startswith("tokenizer.ggml."):
             inner = field.types[-1] if len(field.types) > 1 else None

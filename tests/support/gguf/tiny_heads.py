@@ -145,6 +145,57 @@ def _experts(file: tiny._TinyFile, layer: str, n_embd: int, gain: float) -> None
         file.matrix(f"{layer}.ffn_{part}_shexp", n_embd, n_embd, gain=gain)
 
 
+def write_chained(
+    path: Path,
+    *,
+    architecture: str = "hy_v3",
+    seed: int = 0,
+    n_ctx: int = 512,
+    n_layer: int = 2,
+    chain: int = 3,
+    n_embd: int = 64,
+    head_alone: bool = False,
+) -> Path:
+    """Write a hy_v3 or step35: layers of attention, and `chain` layers, each to draft one place; return `path`.
+
+    With `head_alone` the drafting layers have the file for themselves, beside embedding and output.
+    """
+    with tiny._tiny_file(path, architecture, seed=seed) as file:
+        keys, layers = file.keys, n_layer + chain
+        file.sizes(n_ctx, layers, n_embd)
+        file.heads()
+        keys.add_feed_forward_length(2 * n_embd)
+        keys.add_expert_feed_forward_length(n_embd)
+        keys.add_uint32(f"{architecture}.nextn_predict_layers", chain)
+        keys.add_rope_dimension_count(n_embd // tiny._HEADS)
+        if architecture == "step35":
+            keys.add_sliding_window(tiny.WINDOW)
+            keys.add_array("step35.attention.sliding_window_pattern", [index % 2 == 1 for index in range(layers)])
+        tiny._tokenizer(keys)
+        for index in range(n_layer if head_alone else 0, layers):
+            layer = f"blk.{index}"
+            _weak_attention(file, layer, n_embd)
+            file.norm(f"{layer}.ffn_norm", n_embd)
+            _dense(file, layer, n_embd, 0.15)
+            if index >= n_layer:
+                _joining(file, layer, n_embd, copies=True)
+        file.ends(len(tiny.TOKENS), n_embd, gain=sqrt(n_embd))
+        if architecture == "step35":
+            file.matrix("output", len(tiny.TOKENS), n_embd, gain=sqrt(n_embd))
+    return path
+
+
+def _weak_attention(file: tiny._TinyFile, layer: str, n_embd: int) -> None:
+    n_kv = n_embd // tiny._HEADS * tiny._HEADS_KV
+    file.norm(f"{layer}.attn_norm", n_embd)
+    file.matrix(f"{layer}.attn_q", n_embd, n_embd, gain=1.5)
+    file.matrix(f"{layer}.attn_k", n_kv, n_embd, gain=1.5)
+    file.matrix(f"{layer}.attn_v", n_kv, n_embd)
+    file.matrix(f"{layer}.attn_output", n_embd, n_embd, gain=0.15)
+    file.norm(f"{layer}.attn_q_norm", n_embd // tiny._HEADS, gain=1.5)
+    file.norm(f"{layer}.attn_k_norm", n_embd // tiny._HEADS, gain=1.5)
+
+
 _WINDOW_PATTERN = (True, False)
 """Layers with a sliding window."""
 
