@@ -13,6 +13,10 @@ def main() -> None:
     """Run the command line, after a check that localspec's own packages are imported."""
     try:
         _be_sure_of_packages()
+        from app.command_line.first_screen import opens_start_screen, run_start_screen
+
+        if opens_start_screen(sys.argv[1:]):
+            sys.exit(run_start_screen())
         from app.command_line.cli import run_command_line
 
         run_command_line()

@@ -28,7 +28,9 @@ KEYS: Mapping[str, Key] = {
     ),
     "chat.help": Key("f1", "Show all keys and commands", "help", "Help"),
     "chat.panel": Key("f2,ctrl+t", "Open the speculation panel, then all of it, then close it", "panel", "Panel"),
-    "chat.provenance": Key("f3,ctrl+o", "Mark each token by its origin", "provenance", "Origins"),
+    "chat.provenance": Key(
+        "f3,ctrl+o", "Mark tokens by origin, then by the target's confidence, then not", "provenance", "Marks"
+    ),
     "chat.replay": Key("f4", "Step through the last answer, round by round", "replay", "Replay"),
     "chat.regenerate": Key("f5", "Answer the last message again", "regenerate", "Again"),
     "chat.edit": Key("f6", "Edit the last message and send it again", "edit_last", "Edit"),
@@ -51,20 +53,22 @@ KEYS: Mapping[str, Key] = {
 EDIT_KEYS: Mapping[str, Key] = {
     "edit.accept": Key("tab", "Accept the whole completion; else indent", "accept", "Accept"),
     "edit.accept_word": Key("ctrl+right", "Accept the next word; else move one word right", "accept_word"),
-    "edit.accept_line": Key("ctrl+down,alt+right", "Accept the next line", "accept_line"),
+    "edit.accept_line": Key("ctrl+down", "Accept the next line", "accept_line"),
     "edit.dismiss": Key("escape", "Dismiss the completion, or close the line below", "dismiss"),
-    "edit.ask": Key("f3,ctrl+@,ctrl+space", "Request a completion now", "ask", "Complete"),
-    "edit.unasked": Key("f4", "Switch between completing on request and at every pause", "unasked"),
+    "edit.ask": Key("f5,ctrl+@,ctrl+space", "Request a completion now, or another one", "ask", "Complete"),
+    "edit.unasked": Key("f12", "Switch between completing on request and at every pause", "unasked"),
     "edit.unindent": Key("shift+tab", "Remove one level of indentation", "unindent"),
     "edit.save": Key("ctrl+s", "Save", "save", "Save"),
     "edit.find": Key("ctrl+f", "Find text; Enter finds the next match; lower case matches any case", "find"),
-    "edit.line": Key("ctrl+l,ctrl+g", "Go to a line, or to LINE:COLUMN", "line"),
+    "edit.line": Key("ctrl+l", "Go to a line, or to LINE:COLUMN", "line"),
+    "edit.select_line": Key("alt+l", "Select the line", "select_line"),
+    "edit.select_all": Key("alt+a", "Select all", "select_all"),
     "edit.help": Key("f1", "Show all keys", "help", "Help"),
     "edit.panel": Key("f2,ctrl+t", "Open the speculation panel, then all of it, then close it", "panel", "Panel"),
-    "edit.interrupt": Key("ctrl+c", "Copy the selection; twice, leave", "interrupt"),
+    "edit.interrupt": Key("ctrl+c", "Copy the selection, or stop the completion; twice, leave", "interrupt"),
     "edit.quit": Key("ctrl+q", "Leave", "leave", "Leave"),
 }
-"""The keys of the editor."""
+"""The keys of the editor. A key that both have means the same in the chat, such as F1, F2, F5 and Ctrl-C."""
 
 
 def read_keys(settings: Sequence[str]) -> Mapping[str, str]:

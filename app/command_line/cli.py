@@ -91,18 +91,12 @@ def command_line(context: click.Context) -> None:
 
 def _open_start(context: click.Context) -> int:
     """Open the start screen, then what was chosen there; without a full-screen terminal, print the help."""
-    from app.command_line.start import can_show_screen, choose
+    from app.command_line.first_screen import can_show_screen, open_start_screen
 
-    if not can_show_screen():
-        Terminal().say(context.get_help() + "\n")
-        return 0
-    with reported_errors(as_json=False):
-        settings = read_all(command_line)
-    chosen = choose(str(settings.get("run", {}).get("theme", "auto")))
-    if isinstance(chosen, int):
-        return chosen
-    code = command_line.main([*chosen], prog_name="localspec", standalone_mode=False)
-    return code if isinstance(code, int) else 0
+    if can_show_screen():
+        return open_start_screen()
+    Terminal().say(context.get_help() + "\n")
+    return 0
 
 
 @command_line.command(cls=SectionedCommand, epilog=EXIT_CODES)

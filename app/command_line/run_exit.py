@@ -1,6 +1,7 @@
 """The exit code of a command, and the error message on its way out."""
 
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 
 import click
@@ -20,14 +21,18 @@ def exit_code(commands: click.Group) -> int:
     mend_streams()
     tell_killed_screen()
     try:
-        return _exit_code(commands)
+        return code_of(commands)
     finally:
         let_go()
 
 
-def _exit_code(commands: click.Group) -> int:
+def code_of(commands: click.Group, arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code, as `exit_code` does on streams that are in order.
+
+    `arguments` are without the program's name; None: those of the process.
+    """
     try:
-        return _run(commands)
+        return _run(commands, arguments)
     except click.ClickException as error:
         with suppress(OSError):
             # Without an explicit stream, click writes to a Windows console past localspec's own stream.
@@ -40,11 +45,11 @@ def _exit_code(commands: click.Group) -> int:
         return INTERRUPTED
 
 
-def _run(commands: click.Group) -> int:
+def _run(commands: click.Group, arguments: Sequence[str] | None) -> int:
     stdout = sys.stdout
     try:
         with reported_misuse(as_json=asks_for_lines(sys.argv[1:])):
-            code = commands(prog_name="localspec", standalone_mode=False)
+            code = commands(arguments, prog_name="localspec", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except OSError as error:
         if not is_without_room(error):

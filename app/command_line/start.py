@@ -1,16 +1,21 @@
-"""The front of a run: editor, single answer, screen or line chat; and the start screen."""
+"""The front of a run: editor, single answer, screen or line chat."""
 
-import os
-import sys
-from collections.abc import Container, Sequence
+from collections.abc import Container
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from app.command_line.first_screen import can_show_screen
 from app.shell.error_lines import reported_errors
 from app.shell.terminal import Terminal
 from models.errors import UsageError
+from models.gguf.file import is_there
+from models.library.catalog import STARTER
 
 if TYPE_CHECKING:
     from app.flags.request import Request
+
+_NO_CHAT = ("file", "edit", "as_json", "plain", "explain", "resume", "go_on")
+"""Flags that ask for another front, for a note before the screen, or for a model that is not known yet."""
 
 
 def start(
@@ -20,11 +25,29 @@ def start(
 
     `named` and `given` as of `app.flags.request.read_request`.
     """
-    # The start screen imports this file without the engine.
-    from app.flags.request import read_request
+
+    def read() -> "Request":
+        # The engine is imported only now: `--help` needs none, and a chat has its first picture before.
+        from app.flags.request import read_request
+
+        return read_request(model, words, flags, named=named, given=given)
 
     with reported_errors(as_json=flags["as_json"]):
-        return _start(read_request(model, words, flags, named=named, given=given))
+        if not _opens_chat(model, words, flags):
+            return _start(read())
+        from app.ui.chat.opening import run_opening
+
+        opened = run_opening(flags["model_option"] or model or STARTER, flags["theme"], read, quiet=flags["quiet"])
+        return opened if isinstance(opened, int) else _start(opened)
+
+
+def _opens_chat(model: str | None, words: tuple[str, ...], flags: dict[str, Any]) -> bool:
+    """Tell whether a chat opens on the screen whatever else the flags say, as far as can be told without the engine."""
+    name = flags["model_option"] or model
+    asks = words or any(flags[one] for one in _NO_CHAT) or flags["prompt_option"] is not None
+    # Beside -m, a word is a prompt.
+    is_model = name in (None, STARTER) or (str(name).endswith(".gguf") and is_there(Path(str(name))))
+    return not asks and not (model and flags["model_option"]) and is_model and can_show_screen()
 
 
 def _start(request: "Request") -> int:
@@ -51,16 +74,3 @@ def _start(request: "Request") -> int:
     from app.ui.chat.app import run_screen
 
     return run_screen(request)
-
-
-def choose(theme: str) -> Sequence[str] | int:
-    """Show the start screen; return the arguments of localspec that open what was chosen, or an exit code."""
-    from app.ui.start.app import run_start
-
-    return run_start(theme)
-
-
-def can_show_screen() -> bool:
-    """Tell whether this terminal can show a full screen."""
-    all_terminals = sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()
-    return all_terminals and os.environ.get("TERM", "dumb") != "dumb"

@@ -8,7 +8,8 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from app.config.files import Inspected, inspect, read, sources_there, together
+from app.config.files import Inspected, inspect, read, together
+from app.config.places import sources_there
 from app.config.schema import commands_of, settings_of
 from app.config.trust import trusted_files
 from app.config.words import value_text

@@ -1,4 +1,4 @@
-"""Settings files: the user's and the project's, of which the project's wins."""
+"""Content of the settings files: the user's and the project's, of which the project's wins."""
 
 import os
 import tomllib
@@ -10,21 +10,15 @@ from stat import S_ISFIFO
 from typing import Any
 
 import click
-import platformdirs
 
+from app.config.places import LARGEST, VARIABLE, Source, sources_there
 from app.config.relative import seen_from
 from app.config.schema import KEYS_PARAMETER, checked
 from app.config.trust import Trust, is_users_own, needs_trust, trust_of
-from app.shell.paths import project_folder
 from app.shell.text_encoding import decoded
 from models.errors import UsageError
 from models.system.bounded_read import UnfitFile, read_regular, read_stream
-from models.system.home import at_home
 
-_VARIABLE = "LOCALSPEC_CONFIG"
-_PROJECT_FILE = ".localspec.toml"
-_LARGEST = 1 << 16
-"""Maximum bytes of a settings file; `tomllib` would parse some larger ones for hours."""
 _SPELLED = {
     "prediction": "predict",
     "predict": "n-predict",
@@ -33,46 +27,6 @@ _SPELLED = {
     "model_option": "model",
 }
 """Keys that differ from their parameters' names."""
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A file that settings can come from."""
-
-    origin: str
-    """Either "user" or "project"."""
-    path: Path
-
-
-def sources() -> tuple[Source, ...]:
-    """Return the settings files for this place, whether they exist or not; later ones win.
-
-    Raises OSError if the working directory was deleted, UsageError if the user's file can't be located.
-    """
-    return Source("user", user_file()), project_source()
-
-
-def project_source(folder: Path | None = None) -> Source:
-    """Return the project's file as seen from a folder, or from the working directory.
-
-    Raises OSError if that folder was deleted.
-    """
-    return Source("project", project_folder(folder) / _PROJECT_FILE)
-
-
-def sources_there() -> tuple[Source, ...]:
-    """Return the settings files; only the user's if the working directory was deleted. Raises UsageError."""
-    try:
-        return sources()
-    except OSError:
-        return (Source("user", user_file()),)
-
-
-def user_file() -> Path:
-    """Return the user's file: LOCALSPEC_CONFIG, or config.toml in the system's settings folder. Raises UsageError."""
-    if named := os.environ.get(_VARIABLE):
-        return at_home(named, _VARIABLE)
-    return Path(platformdirs.user_config_dir("localspec", appauthor=False)) / "config.toml"
 
 
 def read(source: Source, group: click.Group) -> dict[str, dict[str, Any]]:
@@ -184,10 +138,10 @@ def _content(source: Source) -> bytes | None:
         if source.origin == "user" and not S_ISFIFO(path.stat().st_mode):
             # A device is read up to the maximum size of a settings file.
             with path.open("rb") as file:
-                return read_stream(file, _LARGEST)
-        return read_regular(path, _LARGEST)
+                return read_stream(file, LARGEST)
+        return read_regular(path, LARGEST)
     except (FileNotFoundError, NotADirectoryError) as error:
-        if source.origin == "user" and os.environ.get(_VARIABLE):
+        if source.origin == "user" and os.environ.get(VARIABLE):
             raise _not_there(path) from error
         return None
     except UnfitFile as error:
@@ -202,7 +156,7 @@ def _content(source: Source) -> bytes | None:
 
 def _not_there(path: Path) -> UsageError:
     return UsageError(
-        f"{_VARIABLE} names {path}, which does not exist.", hint=f"Create that file, or change {_VARIABLE}."
+        f"{VARIABLE} names {path}, which does not exist.", hint=f"Create that file, or change {VARIABLE}."
     )
 
 

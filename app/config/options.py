@@ -35,7 +35,7 @@ def show_config(context: click.Context, /, *, everything: bool, as_json: bool) -
 @config.command("path", short_help="Print the path of the user's settings file.")
 def config_path() -> None:
     """Print the path of the user's settings file, whether it exists or not."""
-    from app.config.files import user_file
+    from app.config.places import user_file
     from app.shell.terminal import Terminal
 
     Terminal().say(f"{user_file()}\n")

@@ -3,7 +3,8 @@
 import click
 from click.core import ParameterSource
 
-from app.config.files import read, sources_there
+from app.config.files import read
+from app.config.places import sources_there
 
 
 def places_of(one: str, other: str) -> str:

@@ -8,7 +8,8 @@ from textwrap import shorten
 
 import click
 
-from app.config.files import Inspected, Source, inspect, project_source, sources_there, user_file
+from app.config.files import Inspected, inspect
+from app.config.places import Source, project_source, sources_there, user_file
 from app.config.trust import Trust, decide
 from app.config.words import setting_text
 from app.shell.safe_text import one_line

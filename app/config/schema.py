@@ -34,9 +34,9 @@ def settings_of(command: click.Command) -> dict[str, click.Parameter]:
     for parameter in command.params:
         if isinstance(parameter, click.Argument) and parameter.name == _ARGUMENT:
             keys[_ARGUMENT] = parameter
-        elif isinstance(parameter, SectionedOption) and not _NEVER & {*_names(parameter)}:
+        elif isinstance(parameter, SectionedOption) and not _NEVER & {*names_of(parameter)}:
             # -m equals the argument.
-            keys.setdefault(max(_names(parameter), key=len), parameter)
+            keys.setdefault(max(names_of(parameter), key=len), parameter)
     return keys
 
 
@@ -68,7 +68,7 @@ def checked(settings: Mapping[str, Any], group: click.Group, where: str) -> dict
 
 
 def _known(command: click.Command) -> _Known:
-    return {name: parameter for key, parameter in settings_of(command).items() for name in (key, *_names(parameter))}
+    return {name: parameter for key, parameter in settings_of(command).items() for name in (key, *names_of(parameter))}
 
 
 def _check_tables(settings: Mapping[str, Any], tables: Collection[str], where: str) -> None:
@@ -115,7 +115,7 @@ def _for_all(common: Mapping[str, Any], commands: Mapping[str, _Known], where: s
         _check_known(key, {*commands}.union(*commands.values()), f"{where}: unknown setting", hint)
         parameters = [known[key] for known in commands.values() if key in known]
         if not any(_takes(parameter, key, value) for parameter in parameters):
-            _converted(parameters[0], key, value, where)
+            typed(parameters[0], key, value, where)
     return {
         name: _values(
             known,
@@ -135,19 +135,19 @@ def _values(known: _Known, values: Mapping[str, Any], where: str) -> dict[str, A
         if name in keys:
             hint = "Leave out one of the two."
             raise UsageError(f"{where}: {keys[name]} and {key} are two names for one setting.", hint=hint)
-        keys[name], found[name] = key, _converted(known[key], key, value, where)
+        keys[name], found[name] = key, typed(known[key], key, value, where)
     return found
 
 
 def _takes(parameter: click.Parameter, key: str, value: Any) -> bool:
     try:
-        _converted(parameter, key, value, "")
+        typed(parameter, key, value, "")
     except UsageError:
         return False
     return True
 
 
-def _converted(parameter: click.Parameter, key: str, value: Any, where: str) -> Any:
+def typed(parameter: click.Parameter, key: str, value: Any, where: str) -> Any:
     """Return a value in click's form, after a check that its parameter accepts it; raises UsageError."""
     if wanted := _lacking(parameter, value):
         raise UsageError(f"{where}: {key} is {_shown(value)}.", hint=f"Expected {wanted}.")
@@ -214,6 +214,6 @@ def _check_known(key: str, known: Collection[str], refusal: str, hint: str) -> N
     raise UsageError(f"{refusal} '{key}'.", hint=hint)
 
 
-def _names(parameter: click.Parameter) -> list[str]:
+def names_of(parameter: click.Parameter) -> list[str]:
     """Return the long names of a flag without the dashes; none for an argument."""
     return [name.removeprefix("--") for name in parameter.opts if name.startswith("--")]

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from app.config.files import Source, inspect, parsed, read, sources
+from app.config.files import inspect, parsed, read
+from app.config.places import Source, sources
 from app.config.schema import checked
 from app.doctor.findings import Finding, Mark
 from models.errors import UsageError

@@ -10,7 +10,7 @@ from typing import TextIO
 from models.errors import UsageError
 
 TOPICS = (
-    "getting-started", "chat", "editor", "server", "clients", "drafting", "heads", "exactness", "kernels", "tuning",
+    "getting-started", "chat", "screens", "editor", "server", "clients", "drafting", "heads", "exactness", "kernels", "tuning",
     "benchmarks", "verify", "models", "scripts", "settings", "troubleshooting", "privacy",
 )  # fmt: skip
 """Every topic, in the order in which a newcomer reads them; the page of a topic is TOPIC.md."""

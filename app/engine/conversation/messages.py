@@ -103,11 +103,19 @@ class Walked:
 
 
 @dataclass(frozen=True, slots=True)
+class Recalled:
+    """Message after the tokens of an earlier conversation were restored."""
+
+    held: int
+    """Tokens that the conversation takes in the context; 0 without an answer."""
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """Message that a job failed; the engine goes on with the next."""
 
     error: LocalspecError
 
 
-Message = Ready | Reading | Said | Watched | Ended | Explained | Walked | Failed
+Message = Ready | Reading | Said | Watched | Ended | Explained | Walked | Recalled | Failed
 """Any message that a listener can receive."""

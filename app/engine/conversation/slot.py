@@ -185,6 +185,14 @@ class Slot:
         """Take the tokens in which the answers of a conversation were generated, in an earlier run."""
         self.transcript.recall(conversation.turns, spelled, raw=conversation.raw, special=conversation.special)
 
+    def held(self, conversation: Question) -> int:
+        """Return the tokens that a conversation takes in the context, without messages that have no room in it.
+
+        Raises LocalspecError where the chat template refuses the conversation.
+        """
+        turns = self.transcript.kept(conversation, self.target.context_size)
+        return len(self.transcript.preview(*_prompt_parts(conversation, turns)))
+
     def remember(self) -> None:
         """Let the drafter learn the stored texts of earlier runs."""
         memory, recall = self._drafting.memory, self._drafting.recall

@@ -1,10 +1,11 @@
 """Worker of the engine thread: owns the models; its methods are iterators of messages."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from app.engine.conversation.drafting import Drafting
-from app.engine.conversation.messages import Message, Ready
+from app.engine.conversation.messages import Message, Ready, Recalled
 from app.engine.conversation.slot import Slot
 from app.engine.conversation.transcript import Transcript
 from app.engine.decoding.request import Question
@@ -16,6 +17,7 @@ from app.engine.runtime.slots import bring_together, further_slots, like, shared
 from drafters.registry import DrafterSpec
 from models.abort import AbortFlag
 from models.base import Vocab
+from models.errors import LocalspecError
 from models.text.tool_calls import CallFormat
 
 
@@ -135,9 +137,11 @@ class Worker:
         return self._slot.walk(back)
 
     def recall(self, conversation: Question, spelled: Sequence[Sequence[int]]) -> Iterator[Message]:
-        """Restore the tokens of a conversation's answers, as an earlier run emitted them."""
+        """Restore the tokens of a conversation's answers, as an earlier run emitted them; yield its size."""
         self._slot.recall(conversation, spelled)
-        yield from ()
+        # The next answer reports why a conversation can't be rendered.
+        with suppress(LocalspecError):
+            yield Recalled(self._slot.held(conversation) if spelled else 0)
 
     def unload(self) -> Iterator[Message]:
         """Free the models; the next job has to load some."""

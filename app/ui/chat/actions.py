@@ -12,10 +12,12 @@ from app.ui.chat.conversing import copy, find_session, new_conversation, regener
 from app.ui.chat.editing import cancel_edit, clear_prompt, edit
 from app.ui.chat.help import show_help
 from app.ui.dialogs.pickers import pick_draft, pick_model
+from app.ui.drawing.marks import Marks
 from app.ui.panel.panel import SpeculationPanel
 from app.ui.panel.panel_lines import FOLDS, NOW
 from app.ui.prompt.prompt_area import PromptArea
 
+_FROM_NOW_ON = "Confidence is measured from the next answer on. F5 answers again."
 MOMENT = 0.8
 """Seconds after an answer in which Escape does nothing: a user reacts to its end in about half of that."""
 
@@ -104,7 +106,11 @@ def _panel(screen: ConversationScreen) -> None:
 
 
 def _provenance(screen: ConversationScreen) -> None:
-    screen.transcript.provenance = not screen.transcript.provenance
+    """Mark tokens by origin, then by confidence, then not."""
+    marks = screen.transcript.marks = screen.transcript.marks.next
+    was_measured, screen.dialogue.measures = screen.dialogue.measures, marks is Marks.CONFIDENCE
+    if screen.dialogue.measures and not was_measured and screen.dialogue.record.branch():
+        screen.app.notify(_FROM_NOW_ON, markup=False)
     screen.show_flow()
 
 

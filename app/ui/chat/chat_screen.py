@@ -80,11 +80,15 @@ class ChatScreen(ConversationScreen):
         self.watch(self.transcript, "more_below", self.show_flow, init=False)
         self.watch(prompt, "mode", self.show_flow)
         prompt.focus()
-        self.load(self.wanted)
-        self._begun = self.now()
+        self.busy, self._begun = "loading", self.now()
         self._greet()
         self._greeting_timer = self.set_interval(1, self._greet)
-        self.call_after_refresh(warm_up)
+        self.call_after_refresh(self._begin_load)
+
+    def _begin_load(self) -> None:
+        """Load the models once the first picture is there: the engine's libraries take longer to import than it."""
+        self.load(self.wanted)
+        warm_up()
 
     def _greet(self) -> None:
         """Say what the first load does, until it is over."""

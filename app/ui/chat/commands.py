@@ -153,6 +153,13 @@ def _set(screen: ConversationScreen, argument: str) -> None:
     screen.note(f"{name} is {setting_values(screen.dialogue.settings)[name]}.")
 
 
+def _settings(screen: ConversationScreen, _: str) -> None:
+    # What writes files is imported when it is needed: the first picture does not wait for it.
+    from app.ui.chat.set_settings import open_settings
+
+    open_settings(screen)
+
+
 def _strict(screen: ConversationScreen, argument: str) -> None:
     if not argument:
         state = "on" if screen.request.plan.strict else "off"
@@ -251,6 +258,7 @@ COMMANDS: Mapping[str, Command] = {
     "model": Command(_model, "[FILE]", "choose another model"),
     "draft": Command(_draft, "[DRAFTER]", f"choose the drafter: {drafter_help()}"),
     "set": Command(_set, "[NAME VALUE]", "show or change settings: sampling, draft-max, predict, accept, think, form"),
+    "settings": Command(_settings, "", "all settings: explanation, value and origin; change them"),
     "strict": Command(_strict, "[on|off]", "draft only with passes checked to be bit-exact"),
     "stats": Command(_stats, "", "statistics of the last answer"),
     "spec": Command(_spec, "", "cost and gain of drafting on this machine, and the draft length chosen"),

@@ -15,6 +15,7 @@ from app.flags.request import Request
 from app.ui.chat.dialogue import Dialogue
 from app.ui.chat.failures import survived
 from app.ui.chat.link import Link
+from app.ui.drawing.marks import Marks, confidence_legend
 from app.ui.drawing.origin_styles import legend, palette_of
 from app.ui.drawing.sparing_screen import SparingScreen
 from app.ui.panel.flow import Flow
@@ -131,10 +132,12 @@ class ConversationScreen(SparingScreen):
         self.query_one(StatusLine).show(self.flow, mode, self._legend())
 
     def _legend(self) -> Text | None:
-        """Return the legend of the token origins; None while they are not marked."""
-        if not self.transcript.provenance:
+        """Return the legend of the marks; None while nothing is marked."""
+        marks, colours = self.transcript.marks, palette_of(self.app)
+        if marks is Marks.OFF:
             return None
-        colours = palette_of(self.app)
+        if marks is Marks.CONFIDENCE:
+            return confidence_legend(colours)
         return legend(colours, [origin for origin in Origin if origin in self.flow.origins] or Origin)
 
     def note(self, text: str) -> None:

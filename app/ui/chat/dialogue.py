@@ -21,6 +21,8 @@ class Dialogue:
         self.system, self._usual_system = system, usual_system
         self.record = Recorder()
         self.drafter = "off"
+        self.measures = False
+        """Whether later answers come with the target's probability of each token."""
         self.last: Ended | None = None
         """The last answer, for /stats."""
 
@@ -90,4 +92,5 @@ class Dialogue:
 
     def _question(self) -> Question:
         system = (Message("system", self.system),) if self.system else ()
-        return replace(self.settings, turns=(*system, *self.record.turns()))
+        listed = 0 if self.measures else self.settings.listed
+        return replace(self.settings, turns=(*system, *self.record.turns()), listed=listed)

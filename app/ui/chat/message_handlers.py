@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import exp
 from typing import Any
 
 from app.chat_input.settings import draft_length_text, form_note, thinking_note
 from app.engine.conversation import messages as engine
-from app.engine.conversation.messages import Ended, Explained, Failed, Ready, Said, Walked, Watched
+from app.engine.conversation.messages import Ended, Explained, Failed, Ready, Recalled, Said, Walked, Watched
 from app.engine.conversation.session import Reading
 from app.engine.decoding.origins import origins
 from app.flags.request import Request
@@ -75,7 +76,8 @@ def _on_round(screen: ConversationScreen, message: Said) -> None:
     entry = screen.dialogue.hear(message)
     screen.flow.hear(message, screen.now())
     if entry is not None:
-        screen.transcript.append(entry, message.text, message.lengths, origins(message.round))
+        probabilities = [exp(one.logprob) for one in message.round.likelihoods]
+        screen.transcript.append(entry, message.text, message.lengths, origins(message.round), probabilities)
 
 
 def _on_watched(screen: ConversationScreen, watched: Watched) -> None:
@@ -100,6 +102,11 @@ def _on_ended(screen: ConversationScreen, ended: Ended) -> None:
         screen.transcript.finish(entry, " · ".join(filter(None, [figures, alternatives_text(screen, entry)])))
     else:
         remove_empty_answer(screen, noted=True)
+    screen.show_flow()
+
+
+def _on_recalled(screen: ConversationScreen, recalled: Recalled) -> None:
+    screen.flow.recall(recalled.held)
     screen.show_flow()
 
 
@@ -159,4 +166,5 @@ _HANDLERS: Mapping[type, Callable[[ConversationScreen, Any], None]] = {
     Failed: _on_failed,
     Explained: _on_explained,
     Walked: _on_walked,
+    Recalled: _on_recalled,
 }

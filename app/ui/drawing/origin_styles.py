@@ -103,6 +103,18 @@ def legend(colours: Palette = Palette.DARK, shown: Iterable[Origin] = tuple(Orig
     return Text(" ").join(samples)
 
 
+def fitted(legend: Text, width: int) -> Text:
+    """Return a legend on lines of at most `width` cells, with no line end inside a name."""
+    lines = [Text()]
+    for sample in legend.split(" "):
+        line = Text(" ").join([lines[-1], sample]) if lines[-1] else sample
+        if lines[-1] and line.cell_len > width:
+            lines.append(sample)
+        else:
+            lines[-1] = line
+    return Text("\n").join(lines)
+
+
 def _style(origin: Origin, colours: Palette) -> Style:
     colour = _COLOURS[colours].get(origin, "")
     return Style.parse(f"{_TEXT_STYLES[origin]} {colour}".strip() or "none")

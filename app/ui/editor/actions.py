@@ -10,6 +10,8 @@ from app.ui.editor.dialogs import EditHelpScreen, QuestionScreen
 from app.ui.editor.file import ChangedOnDiskError, ProtectedError, VanishedError, open_file
 from app.ui.editor.file_screen import FileScreen
 from app.ui.editor.ghost import first_line, first_word
+from app.ui.panel.panel import SpeculationPanel
+from app.ui.panel.panel_lines import FOLDS, NOW
 from models.errors import LocalspecError
 from models.system.counted import counted
 
@@ -134,13 +136,22 @@ def _interrupt(screen: FileScreen) -> bool:
     elif screen.leaving:
         leave(screen, INTERRUPTED)
     else:
+        _dismiss(screen)
         screen.leaving = True
         screen.app.notify("Press Ctrl-C again to leave.", markup=False)
     return True
 
 
 def _panel(screen: FileScreen) -> bool:
-    screen.panel_wanted = not screen.panel_shown
+    """Open the panel, then all of its folds, then close it."""
+    panel = screen.query_one(SpeculationPanel)
+    if not screen.panel_shown:
+        screen.panel_wanted = True
+        panel.open_folds({NOW})
+    elif panel.opened != set(FOLDS):
+        panel.open_folds(FOLDS)
+    else:
+        screen.panel_wanted = False
     screen.lay_out()
     return True
 
@@ -166,6 +177,8 @@ ACTIONS: Mapping[str, Action] = {
     "ask": _ask,
     "unasked": _unasked,
     "unindent": _in_text(_does(lambda screen: screen.area.unindent())),
+    "select_line": _does(lambda screen: screen.area.action_select_line()),
+    "select_all": _does(lambda screen: screen.area.action_select_all()),
     "save": _does(save),
     "find": _does(lambda screen: screen.wanted.open(finds=True)),
     "line": _does(lambda screen: screen.wanted.open(finds=False)),

@@ -29,6 +29,9 @@ class CodeArea(TextArea):
         Binding("ctrl+end", "go_to_end(True)", "Last line", show=False, id="text.last"),
         Binding("ctrl+shift+home", "go_to_end(False, True)", "Select to the first line", show=False),
         Binding("ctrl+shift+end", "go_to_end(True, True)", "Select to the last line", show=False),
+        Binding("ctrl+shift+z", "redo", "Redo", show=False, id="text.redo"),
+        # Textual's own, which mean something else in the chat.
+        Binding("f6,f7", "pass_key", show=False),
     ]
 
     def __init__(self, text: str, filename: str, *, id: str | None = None) -> None:  # noqa: A002
@@ -39,6 +42,9 @@ class CodeArea(TextArea):
         # Textual would build its own document of a text that it is given here.
         super().__init__(soft_wrap=False, show_line_numbers=True, max_checkpoints=1000, id=id)
         self._set_document(text, None)
+
+    def action_pass_key(self) -> None:
+        """Do nothing with a key."""
 
     def action_go_to_end(self, last: bool, select: bool = False) -> None:
         """Move the cursor to the start of the text, or with `last` to its end."""

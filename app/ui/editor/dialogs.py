@@ -16,12 +16,11 @@ from app.chat_input.keys import EDIT_KEYS
 from app.ui.chat.key_pages import key_rows, page_table
 
 _TEXT_KEYS = (
-    ("ctrl+z, ctrl+y", "Undo, redo"),
+    ("ctrl+z, ctrl+shift+z", "Undo, redo; ctrl+y redoes too"),
     ("ctrl+left, ctrl+right", "Go word by word; with shift, select"),
     ("home, end", "Go to the start or end of the line; with ctrl, of the text; with shift, select"),
     ("ctrl+x, ctrl+v", "Cut the selection, or the line; paste what was cut or copied here"),
     ("ctrl+w, ctrl+u, ctrl+k", "Delete the word before the cursor, to the start of the line, to its end"),
-    ("f6, f7", "Select the line, or all"),
 )
 
 

@@ -22,19 +22,29 @@ class Compared:
         self._drafted_cost = 0.0
         """Seconds of plain decoding for drafted tokens whose cost is already fixed."""
         self._pass: float | None = None
+        self._rounds = 0
+        """Rounds that are compared."""
 
     @property
     def seconds(self) -> float:
         """Time of the rounds; 0 before anything can be compared."""
-        return self._seconds if self._pass is not None else 0.0
+        return self._seconds if self._pass is not None and self._rounds else 0.0
 
     @property
     def plain_seconds(self) -> float:
         """Time that plain decoding would have taken for the same tokens."""
         return self._plain_seconds + self._drafted_cost + self._drafted_tokens * self._cost()
 
+    def begin(self, round_: Round) -> None:
+        """Add the first round of an answer: its drafting, such as a draft model's read of the prompt.
+
+        Its pass is left out: the first one after a prompt takes longer, with a draft and without.
+        """
+        self._seconds += round_.draft_seconds
+
     def observe(self, round_: Round) -> None:
-        """Add a round."""
+        """Add a later round."""
+        self._rounds += 1
         self._seconds += round_.draft_seconds + round_.verify_seconds + round_.host_seconds
         if round_.width == 1:
             self._plain_rounds += 1

@@ -147,6 +147,10 @@ class Flow:
         self.running = False
         self.loading = self.reading = None
 
+    def recall(self, tokens: int) -> None:
+        """Take the tokens that a reopened conversation has in the context."""
+        self._hold(tokens)
+
     def hear(self, message: Said | Watched | Ended, now: float) -> None:
         """Add a message about the running answer, at time `now` in seconds."""
         if isinstance(message, Said):
@@ -225,8 +229,7 @@ class Flow:
         return self.context_used / self.context_size if self.context_size else None
 
     def _on_round(self, round_: Round) -> None:
-        if self._stats.rounds:
-            self._compared.observe(round_)
+        (self._compared.observe if self._stats.rounds else self._compared.begin)(round_)
         self._stats.observe(round_)
         self.running, self.reading, self.last = True, None, round_
         self._hold(round_.prefix_length + len(round_.emitted))

@@ -6,6 +6,7 @@ from textual.content import Content
 from textual.widget import Widget
 
 from app.engine.decoding.ending import Finish
+from app.ui.drawing.origin_styles import fitted
 from app.ui.panel.bars import fit, percent, rate, shown
 from app.ui.panel.flow import Flow
 from app.wording.short_names import short_model
@@ -46,6 +47,8 @@ _BUSY = 0.25
 """Share of the cores in other programs from which on they slow an answer down."""
 _LONG_NAME = 32
 """Characters of a file's name from which on its short name is shown."""
+_WIDEST = 105
+"""Columns of the line, its edges included, as in the style sheet."""
 _SHORT = 32
 """Tokens of an answer in which the first tries of a drafter weigh."""
 
@@ -82,7 +85,9 @@ class StatusLine(Widget):
     def render(self) -> Content:
         """Return the line."""
         if self._legend is not None:
-            return Content.from_rich_text(self._legend)
+            # Not the width of now: a new size is laid out before this widget has it.
+            width = min(_WIDEST, self.app.size.width) - 2
+            return Content.from_rich_text(fitted(self._legend, width))
         return Content(status_text(self._parts, self.content_size.width, ascii_only=self._ascii))
 
 

@@ -1,13 +1,15 @@
 """The app around the start screen; it returns what to open."""
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar
 
 from textual import on
 from textual.app import App
 from textual.binding import Binding, BindingType
 
-from app.chat_input.themes import theme_for
+from app.chat_input.themes import THEMES, theme_for
 from app.shell.paths import log_file
 from app.ui.start.start_screen import StartScreen
 from app.ui.terminal.terminal_guard import leave_at_signals, terminal_to_itself
@@ -23,15 +25,31 @@ class StartApp(App[tuple[str, ...] | int]):
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+q", "leave", "Leave", show=False)]
 
-    def __init__(self, theme: str) -> None:
-        """Take the name of the theme."""
+    def __init__(self, theme: str, check: Callable[[], object] = lambda: None) -> None:
+        """Take the name of the theme, and a function that is called on another thread after the first picture.
+
+        A LocalspecError that it raises ends the app.
+        """
         super().__init__(driver_class=driver_class())
-        self.theme = theme_for(theme)
+        self.theme = theme_for(theme if theme in THEMES else "auto")
+        self.failure: LocalspecError | None = None
+        """Error that ended the app."""
+        self._check = check
 
     def on_mount(self) -> None:
         """Open the screen."""
         self.push_screen(StartScreen())
         leave_at_signals(self.exit)
+        self.call_after_refresh(threading.Thread(target=self._run_check, daemon=True, name="start-check").start)
+
+    def _run_check(self) -> None:
+        try:
+            self._check()
+        except LocalspecError as error:
+            self.failure = error
+            # The user may have left meanwhile.
+            with suppress(RuntimeError):
+                self.call_from_thread(self.exit)
 
     def action_leave(self) -> None:
         """Leave without a choice."""
@@ -57,14 +75,16 @@ class StartApp(App[tuple[str, ...] | int]):
             start.look()
 
 
-def run_start(theme: str) -> Sequence[str] | int:
+def run_start(theme: str, check: Callable[[], object]) -> Sequence[str] | int:
     """Show the start screen; return the arguments of localspec to go on with, or an exit code.
 
-    Raises LocalspecError if the screen failed.
+    Raises LocalspecError if the screen failed, or `check` raised it; see `StartApp`.
     """
-    app = StartApp(theme)
+    app = StartApp(theme, check)
     with terminal_to_itself():
         chosen: Any = app.run()
+    if app.failure is not None:
+        raise app.failure
     if app.return_code:
         raise LocalspecError("The screen failed.", hint=f"See {log_file()} for details, and please report it.")
     return 0 if chosen is None else chosen

@@ -4,7 +4,6 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 
-from app.catalog.recommended.offers import read_offers, without
 from app.ui.start.rows import Row, Section, conversation_rows, model_row, offer_section
 
 _LAST = 4
@@ -18,6 +17,7 @@ Show = Callable[[Sequence[Section], bool], object]
 def search(show: Show, stopped: threading.Event) -> None:
     """Find conversations, models and offers; call `show` each time there is more. Ends early when stopped."""
     # Imports of the engine take longer than the first picture may.
+    from app.catalog.recommended.offers import read_offers, without
     from app.catalog.recommended.overview import Facts, Overview
 
     last = _conversations()

@@ -6,23 +6,31 @@ changes what another means. Link definitions are not a thing here: a model's `[1
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING
 
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
+if TYPE_CHECKING:
+    # The first picture has no Markdown, and does not wait for its parser.
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
 
 _DEEPEST = 20
 """Nesting of lists and quotes that is read; the parser would drop what is deeper."""
 _CODE = frozenset({"fence", "code_block"})
 
 
-def markdown_parser() -> MarkdownIt:
+def markdown_parser() -> "MarkdownIt":
     """Return a parser of Markdown with tables and strikethrough, in which HTML is text."""
+    from markdown_it import MarkdownIt
+
     parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _DEEPEST})
     return parser.enable(["strikethrough", "table"]).disable("reference")
 
 
-# What stands within a block doesn't matter for where it ends, and takes half of the time.
-_BLOCKS_ONLY = markdown_parser().disable("inline")
+@cache
+def _blocks_only() -> "MarkdownIt":
+    # What stands within a block doesn't matter for where it ends, and takes half of the time.
+    return markdown_parser().disable("inline")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +68,7 @@ def blocks_of(text: str) -> list[Block]:
 
 def code_blocks_of(text: str) -> list[str]:
     """Return what stands in each code block, without its last line end; also of those in lists and quotes."""
-    return [token.content.removesuffix("\n") for token in _BLOCKS_ONLY.parse(text) if token.type in _CODE]
+    return [token.content.removesuffix("\n") for token in _blocks_only().parse(text) if token.type in _CODE]
 
 
 class Growing:
@@ -110,13 +118,13 @@ def _found(text: str, number: int | None) -> list[_Found]:
     """Return the blocks of a text; with a number, its first block is an item that goes on with a list."""
     lines = text.split("\n")
     found: list[_Found] = []
-    for run in _top_level(_BLOCKS_ONLY.parse(text)):
+    for run in _top_level(_blocks_only().parse(text)):
         is_list = run[0].type in ("bullet_list_open", "ordered_list_open")
         found += _items(run, lines, number if not found else None) if is_list else [_single(run, lines)]
     return found
 
 
-def _top_level(tokens: list[Token]) -> Iterator[list[Token]]:
+def _top_level(tokens: "list[Token]") -> "Iterator[list[Token]]":
     run: list[Token] = []
     for token in tokens:
         run.append(token)
@@ -125,7 +133,7 @@ def _top_level(tokens: list[Token]) -> Iterator[list[Token]]:
             run = []
 
 
-def _single(run: list[Token], lines: list[str]) -> _Found:
+def _single(run: "list[Token]", lines: list[str]) -> _Found:
     token = run[0]
     start, end = token.map or [0, 0]
     source = "\n".join(lines[start:end]).rstrip("\n")
@@ -135,7 +143,7 @@ def _single(run: list[Token], lines: list[str]) -> _Found:
     return _Found(Block(source, too_deep=_is_too_deep(run)), start)
 
 
-def _items(run: list[Token], lines: list[str], number: int | None) -> Iterator[_Found]:
+def _items(run: "list[Token]", lines: list[str], number: int | None) -> Iterator[_Found]:
     counted = int(run[0].attrs.get("start", 1)) if number is None else number
     first = number is None
     items = [token for token in run if token.type == "list_item_open" and token.level == 1]
@@ -146,6 +154,6 @@ def _items(run: list[Token], lines: list[str], number: int | None) -> Iterator[_
         yield _Found(block, start)
 
 
-def _is_too_deep(run: list[Token]) -> bool:
+def _is_too_deep(run: "list[Token]") -> bool:
     # What the parser leaves out is within a quote or an item at the last level that it opens.
     return any(token.level >= _DEEPEST - 1 for token in run)

@@ -9,14 +9,12 @@ from rich.cells import get_character_cell_size
 from rich.segment import Segment
 from rich.style import Style
 
-from app.engine.decoding.origins import Origin
 from app.shell.safe_text import shown
-from app.ui.drawing.origin_styles import origin_style
+from app.ui.drawing.marks import Mark, mark_style
 from app.ui.drawing.wrapping import Line, plain_lines, wrap
 from app.ui.transcript.blocks import Block
 from app.ui.transcript.code_lines import CodeLines
 from app.ui.transcript.look import Look
-from app.ui.transcript.markdown_lines import markdown_lines
 
 _CODE_SIGNS = ("```", "~~~", "    ")
 
@@ -77,6 +75,9 @@ class BlockBody:
     def lines(self, width: int, look: Look) -> list[Line]:
         """Return the block, drawn."""
         if self.block.code is None:
+            # The first picture has no Markdown, and does not wait for what draws it.
+            from app.ui.transcript.markdown_lines import markdown_lines
+
             return markdown_lines(self.block, width, look)
         if self._code is None or self._code.language != self.block.language or self._code_for != (width, look):
             self._code, self._code_for = CodeLines(self.block.language, look, width), (width, look)
@@ -88,18 +89,18 @@ class BlockBody:
 
 
 class TokenBody:
-    """Raw text whose every token shows where it came from."""
+    """Raw text whose every token has the style of its mark."""
 
     may_have_code = False
 
-    def __init__(self, text: str, ends: Sequence[int], origins: Sequence[Origin]) -> None:
-        """Take raw text of the model, the end of each token in it, and the tokens' origins.
+    def __init__(self, text: str, ends: Sequence[int], marks: Sequence[Mark]) -> None:
+        """Take raw text of the model, the end of each token in it, and the tokens' marks.
 
-        Ends may lie outside the text; what follows the last has no origin.
+        Ends may lie outside the text; what follows the last has no mark.
         """
         # Every character must keep its place, so a carriage return may not vanish into a line end.
         self._text = shown(text.replace("\r", "\u240d"))
-        self._ends, self._origins = ends, origins
+        self._ends, self._marks = ends, marks
 
     def lines(self, width: int, look: Look) -> list[Line]:
         """Return the text, wrapped."""
@@ -120,7 +121,7 @@ class TokenBody:
         while start < end:
             stop = min(end, self._ends[at]) if at < len(self._ends) else end
             stop = self._whole(stop, end)
-            style = origin_style(self._origins[at], look.palette) if at < len(self._origins) else Style.null()
+            style = mark_style(self._marks[at], look.palette) if at < len(self._marks) else Style.null()
             segments += [Segment(self._text[start:stop].replace("\t", " "), style)] if stop > start else []
             start, at = max(start, stop), at + 1
         return segments

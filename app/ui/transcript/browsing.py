@@ -10,6 +10,7 @@ from textual.message import Message
 from textual.reactive import reactive
 
 from app.shell.safe_text import shown
+from app.ui.drawing.marks import Marks
 from app.ui.transcript.bodies import BlockBody, PlainBody
 from app.ui.transcript.entries import Entry, LongMessage, Sign
 from app.ui.transcript.pieces import Piece
@@ -49,8 +50,8 @@ class Browsing(TranscriptView, can_focus=True):
         Binding("home,g", "home", "First line", id="transcript.home", show=False),
         Binding("end,G", "end", "Last line", id="transcript.end", show=False),
     ]
-    provenance: reactive[bool] = reactive(default=False, init=False, repaint=False)
-    """Whether answers show their raw text, each token marked by where it came from."""
+    marks: reactive[Marks] = reactive(Marks.OFF, init=False, repaint=False)
+    """Marks of the tokens of answers, which then show their raw text."""
     thoughts: reactive[bool] = reactive(default=False, init=False, repaint=False)
     """Whether what was thought before an answer is shown when the answer is there."""
     greeting: reactive[str] = reactive("", init=False, repaint=False)
@@ -98,7 +99,7 @@ class Browsing(TranscriptView, can_focus=True):
         return pieces if self._entries else [*self._greeting, *pieces]
 
     def _pieces_of(self, entry: Entry) -> list[Piece]:
-        return entry.pieces(raw=self.provenance, thoughts=self.thoughts)
+        return entry.pieces(marks=self.marks, thoughts=self.thoughts)
 
     def reflow(self) -> None:
         """Draw now; what is selected stays selected, wherever its rows are at another width."""
@@ -117,7 +118,7 @@ class Browsing(TranscriptView, can_focus=True):
             return "█" if self._code.piece is piece and row >= self._code.row else " "
         return "▌"
 
-    def watch_provenance(self) -> None:
+    def watch_marks(self) -> None:
         """Draw answers in their other form, with the same message at the top."""
         self._code = None
         seen = self._seen_key()
@@ -125,7 +126,7 @@ class Browsing(TranscriptView, can_focus=True):
         if not self.following and seen is not None:
             self._show_entry(seen)
 
-    watch_thoughts = watch_provenance
+    watch_thoughts = watch_marks
 
     def watch_greeting(self, greeting: str) -> None:
         """Draw it."""

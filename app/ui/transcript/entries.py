@@ -8,6 +8,7 @@ from typing import Literal
 
 from app.engine.decoding.origins import Origin
 from app.shell.safe_text import shown
+from app.ui.drawing.marks import Marks, confidence_of
 from app.ui.transcript.blocks import Block, Growing, blocks_of, code_blocks_of
 from app.ui.transcript.bodies import BlockBody, PlainBody, TokenBody
 from app.ui.transcript.chunks import chunks
@@ -41,7 +42,7 @@ class Entry:
         """The text without what was thought before it."""
         return self.text
 
-    def pieces(self, *, raw: bool, thoughts: bool) -> list[Piece]:  # noqa: ARG002 - an answer has several forms
+    def pieces(self, *, marks: Marks, thoughts: bool) -> list[Piece]:  # noqa: ARG002 - an answer has several forms
         """Return what it is drawn as."""
         return self._pieces
 
@@ -66,7 +67,7 @@ class LongMessage(Entry):
         """Open a folded message, or fold it again."""
         self._is_open = not self._is_open
 
-    def pieces(self, *, raw: bool, thoughts: bool) -> list[Piece]:  # noqa: ARG002 - an answer has several forms
+    def pieces(self, *, marks: Marks, thoughts: bool) -> list[Piece]:  # noqa: ARG002 - an answer has several forms
         """Return what it is drawn as."""
         return self._pieces if self._is_open else self._folded
 
@@ -86,7 +87,7 @@ def note(text: str, kind: NoteKind) -> Entry:
 
 
 class Answer(Entry):
-    """An answer: drawn as Markdown, or with `raw` token by token.
+    """An answer: drawn as Markdown, or with marks token by token.
 
     Its thoughts are seen as long as nothing else is, and later if wanted.
     """
@@ -103,19 +104,25 @@ class Answer(Entry):
         """Pieces of blocks that won't change any more."""
         self._ends: list[int] = []
         self._origins: list[Origin] = []
+        self._probabilities: list[float | None] = []
         self._raw: list[Piece] = []
         self._raw_from = 0
         """Character that the last raw piece begins with."""
         self._raw_of = (0, 0)
         """Characters and tokens that the raw pieces were made of."""
+        self._raw_marks = Marks.OFF
+        """Marks of the raw pieces."""
         self._footer: list[Piece] = []
 
-    def append(self, text: str, lengths: Sequence[int], origins: Sequence[Origin]) -> None:
-        """Append text of the answer."""
+    def append(
+        self, text: str, lengths: Sequence[int], origins: Sequence[Origin], probabilities: Sequence[float] = ()
+    ) -> None:
+        """Append text of the answer; () for `probabilities`: they were not measured."""
         self.text += text
         self._take(self._divided.feed(text))
         self._ends += list(accumulate(lengths, initial=self._ends[-1] if self._ends else 0))[1:]
         self._origins += origins
+        self._probabilities += probabilities or [None] * len(origins)
 
     def finish(self, footer: str) -> None:
         """Set the footer of a complete answer, and parse the whole text again."""
@@ -130,11 +137,11 @@ class Answer(Entry):
         """The text without what was thought before it."""
         return self._body
 
-    def pieces(self, *, raw: bool, thoughts: bool) -> list[Piece]:
+    def pieces(self, *, marks: Marks, thoughts: bool) -> list[Piece]:
         """Return what it is drawn as."""
         self._read()
-        if raw:
-            self._read_raw()
+        if marks is not Marks.OFF:
+            self._read_raw(marks)
             return [*self._raw, *self._footer]
         return [*self._thoughts.pieces(whole=thoughts or not self._body), *self._pieces, *self._footer]
 
@@ -171,7 +178,9 @@ class Answer(Entry):
                 piece.changed()
         del self._pieces[start + len(blocks) :]
 
-    def _read_raw(self) -> None:
+    def _read_raw(self, marks: Marks) -> None:
+        if marks is not self._raw_marks:
+            self._raw, self._raw_from, self._raw_marks = [], 0, marks
         if self._raw_of == (len(self.text), len(self._ends)) and self._raw:
             return
         # Tokens may have come after their text, so what was last is made again.
@@ -187,7 +196,9 @@ class Answer(Entry):
         first = bisect_right(self._ends, start)
         last = bisect_right(self._ends, start + len(chunk)) + 1
         ends = [end - start for end in self._ends[first:last]]
-        return TokenBody(chunk, ends, self._origins[first:last])
+        if self._raw_marks is Marks.ORIGINS:
+            return TokenBody(chunk, ends, self._origins[first:last])
+        return TokenBody(chunk, ends, [confidence_of(one) for one in self._probabilities[first:last]])
 
 
 def _plain(key: int | None, sign: Sign, text: str, part: str, *, words: bool) -> Iterator[Piece]:

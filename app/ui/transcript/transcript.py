@@ -19,13 +19,20 @@ class Transcript(Browsing, can_focus=True):
         """Add an empty answer to fill; with `divides` its thoughts are split off."""
         self._add(key, Answer(key, divides=divides))
 
-    def append(self, key: int, text: str, lengths: Sequence[int] = (), origins: Sequence[Origin] = ()) -> None:
-        """Add text to an answer, the characters that each token completes, and the tokens' origins.
+    def append(
+        self,
+        key: int,
+        text: str,
+        lengths: Sequence[int] = (),
+        origins: Sequence[Origin] = (),
+        probabilities: Sequence[float] = (),
+    ) -> None:
+        """Add text to an answer, the characters that each token completes, the tokens' origins and probabilities.
 
         Lengths may run ahead of the text. What comes for an answer that was taken back is not shown.
         """
         if isinstance(answer := self._entries.get(key), Answer):
-            answer.append(text, lengths, origins)
+            answer.append(text, lengths, origins, probabilities)
             self.touch()
 
     def finish(self, key: int, footer: str = "") -> None:

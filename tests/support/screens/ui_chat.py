@@ -3,8 +3,8 @@
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,17 @@ def request(**changes: Any) -> Request:
     model, words = context.params.pop("model"), context.params.pop("prompt")
     # Read as on a terminal: a pipe would be a question.
     return read_request(model, words, {**context.params, **changes})
+
+
+@contextmanager
+def within_run(*flags: str) -> Iterator[None]:
+    """Be within the command `run` with some flags, as a chat is: they are among its settings."""
+    from app.command_line.cli import command_line
+
+    with command_line.make_context("localspec", ["run"]) as group:
+        group.invoked_subcommand = "run"
+        with command_line.commands["run"].make_context("run", ["toy", *flags], parent=group):
+            yield
 
 
 class Chat:

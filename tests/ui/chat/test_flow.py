@@ -92,7 +92,7 @@ def test_when_no_answer_runs_there_is_no_speed_of_the_moment() -> None:
 @pytest.mark.parametrize("drafter", ["toy", "lookup"])
 def test_speed_up_is_the_time_of_plain_decoding_over_that_of_the_rounds(drafter: str) -> None:
     flow = fed(answer(drafter))
-    rounds = [said.round for said in rounds_of(list(answer(drafter)))][1:]
+    first, *rounds = (said.round for said in rounds_of(list(answer(drafter))))
     plain = [one.verify_seconds + one.host_seconds for one in rounds if one.width == 1]
     assert flow.explanation is not None
     drafted = sum(len(one.emitted) for one in rounds if one.width > 1)
@@ -100,7 +100,7 @@ def test_speed_up_is_the_time_of_plain_decoding_over_that_of_the_rounds(drafter:
     # Tokens of drafts cost something between the pass that the engine knows and the rounds without a draft.
     measured_costs = [1 / flow.explanation.plain_rate, *plain]
     least, most = (
-        (sum(plain) + drafted * measured_cost) / sum(map(seconds, rounds))
+        (sum(plain) + drafted * measured_cost) / (first.draft_seconds + sum(map(seconds, rounds)))
         for measured_cost in (min(measured_costs), max(measured_costs))
     )
     assert flow.speed_up is not None
@@ -139,6 +139,19 @@ def test_tokens_of_drafts_cost_what_a_pass_did_when_they_came() -> None:
     assert (compared.plain_seconds, compared.seconds) == pytest.approx((2 * 0.5 + 2 * 1.0 + 2 * 1.0, 3.0))
 
 
+def test_a_draft_model_that_reads_the_prompt_first_makes_the_answer_slower() -> None:
+    """Its time is in the first round, whose pass is compared with nothing."""
+    one = next(said.round for said in rounds_of(list(answer("off"))))
+    plain = replace(one, draft_seconds=0.0, verify_seconds=0.009, host_seconds=0.0)
+    compared = Compared()
+    compared.measured_cost(0.009)
+    compared.begin(replace(plain, draft_seconds=0.3, verify_seconds=5.0))
+    assert compared.seconds == 0.0, "one round alone is compared with nothing"
+    for _ in range(20):
+        compared.observe(plain)
+    assert compared.plain_seconds / compared.seconds == pytest.approx(0.18 / 0.48)
+
+
 def test_nothing_is_compared_before_the_engine_told_of_its_costs_or_without_a_drafter() -> None:
     said = rounds_of(list(answer()))
     assert fed(said).stats.tokens_per_second is not None
@@ -155,7 +168,8 @@ def test_over_several_answers_the_times_are_added_and_not_the_speeds() -> None:
     taken = plain = 0.0
     for alone in (first, second):
         assert alone.speed_up is not None
-        took = sum(map(seconds, (said.round for said in rounds_of(list(fast if alone is first else slow))[1:])))
+        begun, *rest = (said.round for said in rounds_of(list(fast if alone is first else slow)))
+        took = begun.draft_seconds + sum(map(seconds, rest))
         taken, plain = taken + took, plain + took * alone.speed_up
     assert flow.session_speed_up == pytest.approx(plain / taken)
     assert first.session_speed_up == pytest.approx(first.speed_up)

@@ -10,10 +10,13 @@ from itertools import pairwise
 import pytest
 from pictures import SIZES
 from rich.cells import cell_len
-from ui_chat import Chat, chatting, drive
+from ui_chat import Chat, chatting, drive, within_run
 
 from app.ui.dialogs.choices import Choice
+from app.ui.dialogs.sessions import SessionScreen
+from app.ui.dialogs.settings import SettingScreen, SettingsScreen
 from app.ui.dialogs.sheet import SheetScreen
+from app.ui.panel.replay import ReplayScreen
 
 pytestmark = pytest.mark.usefixtures("folders")
 WHOLE = (600, 300)
@@ -83,13 +86,47 @@ async def models(chat: Chat) -> None:
     await chat.until(lambda: "mistral" in chat.shown)
 
 
+async def drafters(chat: Chat) -> None:
+    await chat.pilot.press("f9")
+    await chat.until(lambda: "lookup" in chat.shown)
+
+
+async def conversations(chat: Chat) -> None:
+    await chat.pilot.press("f7")
+    await chat.until(lambda: isinstance(chat.app.screen, SessionScreen))
+
+
+async def replayed(chat: Chat) -> None:
+    await chat.pilot.press("f4")
+    await chat.until(lambda: isinstance(chat.app.screen, ReplayScreen))
+
+
+async def confidence(chat: Chat) -> None:
+    await chat.pilot.press("f3", "f3")
+
+
+async def all_settings(chat: Chat) -> None:
+    await chat.type("/settings")
+    await chat.until(lambda: isinstance(chat.app.screen, SettingsScreen))
+
+
+async def one_setting(chat: Chat) -> None:
+    await all_settings(chat)
+    await chat.pilot.press(*"near-ties", "enter")
+    await chat.until(lambda: isinstance(chat.app.screen, SettingScreen))
+
+
 async def panel(chat: Chat) -> None:
     await chat.pilot.press("f2", "f2")
 
 
 SCENES: Mapping[str, Callable[[Chat], Awaitable[None]]] = {
-    scene.__name__: scene for scene in (messages, settings, keys_and_commands, page, figures, costs, verified, models)
-}
+    scene.__name__: scene
+    for scene in (
+        messages, settings, keys_and_commands, page, figures, costs, verified, models, drafters, conversations,
+        replayed, confidence, all_settings, one_setting,
+    )
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -117,7 +154,8 @@ def test_no_line_ends_inside_a_word(scene: str) -> None:
                 assert [*cut(lines, whole)] == [], (scene, size)
                 assert max(map(cell_len, lines)) <= size[0]
 
-    drive(steps())
+    with within_run():
+        drive(steps())
 
 
 @pytest.mark.parametrize(("size", "left"), [((60, 20), 0), ((120, 36), 8), ((200, 50), 48)])

@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
+from math import log
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,10 @@ from recorded import recorded
 from recorded_link import Told, picture, stand_still, told
 from saved import talk
 from syrupy.assertion import SnapshotAssertion
-from ui_chat import drive, own_folders
+from ui_chat import drive, own_folders, within_run
 
-from app.engine.conversation.messages import Explained, Failed, Ready
+from app.engine.conversation.messages import Explained, Failed, Message, Ready, Said
+from app.engine.decoding.logprobs import Likelihood
 from app.history.records import Conversation
 from app.history.store import Store
 from app.shell.paths import conversations_file
@@ -26,6 +28,7 @@ from app.ui.chat.help import HelpScreen
 from app.ui.dialogs.choices import Choice
 from app.ui.dialogs.pickers import PickerScreen
 from app.ui.dialogs.sessions import SessionScreen
+from app.ui.dialogs.settings import SettingScreen, SettingsScreen
 from app.ui.dialogs.sheet import SheetScreen
 from app.ui.dialogs.themes import ThemeScreen
 from app.ui.panel.replay import ReplayScreen
@@ -36,8 +39,11 @@ README = {
     "chat": "streaming-dark][80x24",
     "panel": "whole_panel-dark][120x36",
     "replay": "rounds_one_by_one-dark][80x24",
+    "origins": "provenance-dark][80x24",
+    "confidence": "confidence-dark][80x24",
+    "settings": "all_settings-dark][80x24",
 }
-"""Pictures in the README, and which of those below they are."""
+"""Pictures in the README and the manual, and which of those below they are."""
 _PICTURES = Path(__file__).parents[3] / ".github" / "pictures"
 _COMPARED = Path(__file__).parent / "__snapshots__" / Path(__file__).stem
 _OTHER_SIZE = (100, 30)
@@ -78,7 +84,9 @@ def everywhere_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iter
     own_folders(monkeypatch, tmp_path)
     stand_still(monkeypatch)
     monkeypatch.setattr("app.ui.dialogs.pickers.model_choices", lambda *_: _MODELS)
-    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr("app.ui.dialogs.settings.user_file", lambda: Path("/home/you/.config/localspec/config.toml"))
+    for name in ("NO_COLOR", "LOCALSPEC_DRAFT", "LOCALSPEC_MODEL", "LOCALSPEC_NO_HISTORY", "LOCALSPEC_NO_MEMORY"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
     yield
@@ -153,6 +161,25 @@ async def provenance(chat: Told) -> None:
     await chat.pilot.press("f3")
 
 
+async def confidence(chat: Told) -> None:
+    answer = recorded("answer")
+    await chat.load(answer)
+    await chat.answer(answer, *map(_measured, answer.told))
+    await chat.pilot.press("f3", "f3")
+
+
+async def all_settings(chat: Told) -> None:
+    await _answered(chat, "answer")
+    await chat.type("/settings")
+    await chat.until(lambda: isinstance(chat.app.screen, SettingsScreen))
+
+
+async def one_setting(chat: Told) -> None:
+    await all_settings(chat)
+    await chat.pilot.press(*"most likely token", "enter")
+    await chat.until(lambda: isinstance(chat.app.screen, SettingScreen))
+
+
 async def panel(chat: Told) -> None:
     await _answered(chat, "answer")
     await chat.pilot.press("f2")
@@ -204,7 +231,7 @@ SCENES: Mapping[str, Callable[[Told], Awaitable[None]]] = {
     for scene in (
         empty, streaming, full_acceptance, no_acceptance, paused, cancelled, error, keys_and_commands, sessions,
         rounds_one_by_one, models, provenance, completion, panel, whole_panel, loading, selected, figures, costs,
-        themes,
+        themes, confidence, all_settings, one_setting,
     )
 }  # fmt: skip
 
@@ -226,7 +253,8 @@ def test_picture(
                 await chat.drawn()
                 drawn[f"{width}x{height}"] = picture(chat.app)
 
-    drive(steps())
+    with within_run("--temp", "0.2"):
+        drive(steps())
     other = [size for size, svg in drawn.items() if pictures(name=size) != svg]
     for size in other:
         (tmp_path / f"{size}.svg").write_text(drawn[size], encoding="utf-8")
@@ -234,10 +262,22 @@ def test_picture(
 
 
 @pytest.mark.parametrize(("name", "picture"), README.items())
-def test_the_pictures_of_the_readme_are_pictures_that_are_compared(name: str, picture: str) -> None:
+def test_pictures_of_the_documents_are_pictures_that_are_compared(name: str, picture: str) -> None:
     shown, compared = _PICTURES / f"{name}.svg", _COMPARED / f"test_picture[{picture}].svg"
     same = shown.is_file() and shown.read_bytes() == compared.read_bytes()
-    assert same, f"the README shows another picture than the tests; to mend it: cp '{compared}' '{shown}'"
+    assert same, f"the documents show another picture than the tests; to mend it: cp '{compared}' '{shown}'"
+
+
+def _measured(message: Message) -> Message:
+    """Return a message with probabilities, which recordings have of rejected draft tokens alone."""
+    if not isinstance(message, Said):
+        return message
+    round_ = message.round
+    apart = round_.disagreement.instead_prob if round_.disagreement is not None else 0.62
+    last = len(round_.emitted) - 1
+    probs = [apart if place == last else 0.97 for place in range(len(round_.emitted))]
+    likelihoods = tuple(Likelihood(token, log(prob), ()) for token, prob in zip(round_.emitted, probs, strict=True))
+    return replace(message, round=replace(round_, likelihoods=likelihoods))
 
 
 async def _answered(chat: Told, name: str) -> None:

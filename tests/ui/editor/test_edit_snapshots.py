@@ -64,7 +64,7 @@ async def one_line(editor: Editor) -> None:
 
 
 async def several_lines(editor: Editor) -> None:
-    await editor.press("f4", *"edges)", "left")
+    await editor.press("f12", *"edges)", "left")
     await _proposed(editor, _SEVERAL.removeprefix("edges"))
 
 
@@ -79,12 +79,12 @@ async def taken_in_part(editor: Editor) -> None:
 
 
 async def unsaved(editor: Editor) -> None:
-    await editor.press("f4", *"return", "ctrl+q")
+    await editor.press("f12", *"return", "ctrl+q")
     await editor.until(lambda: "unsaved changes" in editor.shown)
 
 
 async def finding(editor: Editor) -> None:
-    await editor.press("f4", "ctrl+f", *"width", "enter")
+    await editor.press("f12", "ctrl+f", *"width", "enter")
     await editor.until(lambda: editor.area.selected_text)
 
 
@@ -130,6 +130,6 @@ def test_picture(
 
 async def _proposed(editor: Editor, text: str) -> None:
     editor.async_engine.texts = [text]
-    await editor.press("f3")
+    await editor.press("f5")
     await editor.proposed()
     await editor.until(lambda: not editor.screen.flow.running)

@@ -125,7 +125,7 @@ def test_a_chat_that_gives_letters_to_the_messages_is_found_out(monkeypatch: pyt
             await chat.ready()
             await chat.ask("abc")
             await chat.pilot.press("tab")
-            monkeypatch.setattr("app.ui.chat.app.meet_typing", lambda *_: None)
+            monkeypatch.setattr("app.ui.prompt.typed_text.meet_typing", lambda *_: None)
             await chat.pilot.press(*"quoted")
             assert letters("quoted") - found(chat)
 

@@ -49,6 +49,13 @@ SECTIONS = [
 ]
 
 
+def test_the_picture_of_the_manual_is_one_that_is_compared() -> None:
+    shown = Path(__file__).parents[3] / ".github" / "pictures" / "start.svg"
+    compared = Path(__file__).parent / "__snapshots__" / Path(__file__).stem / "test_picture[offered-dark][80x24].svg"
+    same = shown.is_file() and shown.read_bytes() == compared.read_bytes()
+    assert same, f"the manual shows another picture than the tests; to mend it: cp '{compared}' '{shown}'"
+
+
 @pytest.fixture(autouse=True)
 def still(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     own_folders(monkeypatch, tmp_path)

@@ -11,6 +11,7 @@ from textual.selection import SELECT_ALL, Selection
 from transcript_app import CODE, Host, drawn, drive, quiet, rows
 
 from app.engine.decoding.origins import Origin
+from app.ui.drawing.marks import Marks
 from app.ui.transcript.transcript import Transcript
 
 
@@ -332,7 +333,7 @@ def test_a_key_is_for_one_message() -> None:
 
 def test_provenance_shows_the_raw_text_marked_also_while_it_streams() -> None:
     async def script(transcript: Transcript, pilot: "Pilot[None]") -> None:
-        transcript.provenance = True
+        transcript.marks = Marks.ORIGINS
         transcript.begin_answer(1)
         transcript.append(1, "**a", [2, 1, 2], [Origin.PLAIN, Origin.MODEL, Origin.BONUS])
         await quiet(transcript, pilot)
@@ -342,7 +343,7 @@ def test_provenance_shows_the_raw_text_marked_also_while_it_streams() -> None:
         strip = transcript.render_line(1)
         marks = [(part.text, bool(part.style.underline), bool(part.style.bold)) for part in strip if part.text.strip()]
         assert marks == [("**", False, False), ("a", True, False), ("**", False, True)]
-        transcript.provenance = False
+        transcript.marks = Marks.OFF
         await quiet(transcript, pilot)
         assert rows(transcript)[1] == "   a"
 
@@ -357,7 +358,7 @@ def test_provenance_keeps_the_message_at_the_top() -> None:
         await pilot.press("down", "up")
         await quiet(transcript, pilot)
         assert any("Answer 10" in row for row in rows(transcript))
-        transcript.provenance = True
+        transcript.marks = Marks.ORIGINS
         await quiet(transcript, pilot)
         assert any("Answer 10" in row for row in rows(transcript))
 
@@ -412,8 +413,8 @@ def test_nothing_breaks_it(width: int) -> None:
             transcript.add_answer(2 * key + 1, text, text, [3] * 50, [Origin.MODEL] * 50)
             transcript.add_note(text, "output")
         await quiet(transcript, pilot)
-        for provenance in (True, False):
-            transcript.provenance = provenance
+        for marks in (Marks.ORIGINS, Marks.OFF):
+            transcript.marks = marks
             await pilot.press("home")
             await quiet(transcript, pilot)
             for y in range(20):
@@ -458,10 +459,10 @@ def test_thoughts_are_seen_while_nothing_else_is_and_later_when_wanted() -> None
         await pilot.press("t")
         await quiet(transcript, pilot)
         assert seen()[1:] == ["Two and two.", "Four.", "So it is.", "9 tokens"]
-        transcript.provenance = True
+        transcript.marks = Marks.ORIGINS
         await quiet(transcript, pilot)
         assert seen()[0] == "<think>"
-        transcript.provenance = False
+        transcript.marks = Marks.OFF
         await pilot.press("t", "up", "y")
         await quiet(transcript, pilot)
         assert seen()[1] == "Four."

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.style import Style
 
+from app.ui.drawing.marks import Marks
 from app.ui.drawing.origin_styles import Palette
 from app.ui.transcript.blocks import Block, Growing, blocks_of, code_blocks_of
 from app.ui.transcript.entries import Answer
@@ -81,7 +82,7 @@ def test_a_line_end_in_two_parts_is_one() -> None:
     answer = Answer(1)
     for part in ("a\r", "\nb\r", "c"):
         answer.append(part, (), ())
-        (piece,) = answer.pieces(raw=False, thoughts=False)
+        (piece,) = answer.pieces(marks=Marks.OFF, thoughts=False)
     assert piece.body.block.source == "a\nb\u240dc"
 
 
@@ -96,22 +97,22 @@ def test_an_open_fence_is_code_already() -> None:
 @given(
     st.sampled_from(["", "<think>", "<think>\n"]),
     st.lists(st.sampled_from([*_PARTS, "\r\n", "\r", "\x1b[31m", "</think>", "</thi"]), max_size=25),
-    st.booleans(),
+    st.sampled_from(Marks),
     st.booleans(),
 )
 def test_a_finished_answer_has_the_pieces_of_a_whole_one(
-    begun: str, parts: list[str], raw: bool, thoughts: bool
+    begun: str, parts: list[str], marks: Marks, thoughts: bool
 ) -> None:
     growing, whole, parts = Answer(1), Answer(1), [begun, *parts]
     for part in parts:
         growing.append(part, (), ())
-        growing.pieces(raw=raw, thoughts=thoughts)
+        growing.pieces(marks=marks, thoughts=thoughts)
     growing.finish("")
     whole.append("".join(parts), (), ())
     whole.finish("")
     assert growing.text == whole.text == "".join(parts)
     assert growing.body == whole.body == divided(whole.text).answer
-    for form, wanted in product((False, True), repeat=2):
-        mine, other = growing.pieces(raw=form, thoughts=wanted), whole.pieces(raw=form, thoughts=wanted)
+    for form, wanted in product(Marks, (False, True)):
+        mine, other = growing.pieces(marks=form, thoughts=wanted), whole.pieces(marks=form, thoughts=wanted)
         assert [piece.above for piece in mine] == [piece.above for piece in other]
         assert [piece.body.lines(60, LOOK) for piece in mine] == [piece.body.lines(60, LOOK) for piece in other]
