@@ -3,8 +3,12 @@
 import importlib.util
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from app.shell.exit_codes import INTERRUPTED
+
+if TYPE_CHECKING:
+    import click
 
 _PACKAGES = ("models", "drafters")
 
@@ -16,13 +20,19 @@ def main() -> None:
         from app.command_line.first_screen import opens_start_screen, run_start_screen
 
         if opens_start_screen(sys.argv[1:]):
-            sys.exit(run_start_screen())
+            sys.exit(run_start_screen(_commands))
         from app.command_line.cli import run_command_line
 
         run_command_line()
     except KeyboardInterrupt:
         # Ctrl-C during the imports: no handler is installed yet.
         sys.exit(INTERRUPTED)
+
+
+def _commands() -> "click.Group":
+    from app.command_line.cli import command_line
+
+    return command_line
 
 
 def _be_sure_of_packages() -> None:

@@ -94,7 +94,7 @@ def _open_start(context: click.Context) -> int:
     from app.command_line.first_screen import can_show_screen, open_start_screen
 
     if can_show_screen():
-        return open_start_screen()
+        return open_start_screen(lambda: command_line)
     Terminal().say(context.get_help() + "\n")
     return 0
 

@@ -96,7 +96,8 @@ def _setting(context: click.Context, key: str, parameter: click.Parameter, value
         getattr(parameter, "help", None) or _MODEL_HELP,
         value,
         origin,
-        parameter.get_default(context),
+        # A context of its own: that of the run has the values of files as defaults.
+        parameter.get_default(click.Context(context.command)),
         _choices(parameter),
         variable if isinstance(variable, str) else "",
         parameter.multiple,

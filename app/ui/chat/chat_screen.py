@@ -89,6 +89,7 @@ class ChatScreen(ConversationScreen):
         """Load the models once the first picture is there: the engine's libraries take longer to import than it."""
         self.load(self.wanted)
         warm_up()
+        import app.ui.transcript.markdown_lines  # noqa: F401 - what the first answer needs, before it comes
 
     def _greet(self) -> None:
         """Say what the first load does, until it is over."""

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from app.chat_input.settings import setting_values, with_setting
 from app.chat_input.themes import THEMES
@@ -211,11 +212,17 @@ def _code(screen: ConversationScreen, argument: str) -> None:
 
 def _theme(screen: ConversationScreen, argument: str) -> None:
     if not argument:
-        open_once(screen.app, ThemeScreen(screen.app.theme))
+        open_once(screen.app, ThemeScreen(screen.app.theme), partial(screen.chosen, _tell_theme))
         return
     if argument not in THEMES:
         raise UsageError(f"Unknown theme '{argument}'.", hint=f"The themes are: {', '.join(THEMES)}.")
     screen.app.theme = THEMES[argument]
+    _tell_theme(screen, argument)
+
+
+def _tell_theme(screen: ConversationScreen, name: str) -> None:
+    """Say how a theme is kept: a user who mends it wants it at the next start too."""
+    screen.app.notify(f"{name} is shown until you leave. /settings keeps it: theme.", markup=False)
 
 
 def _vim(screen: ConversationScreen, _: str) -> None:

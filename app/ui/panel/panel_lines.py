@@ -63,7 +63,7 @@ def headline(flow: Flow) -> str:
     if gain < _SLOWER:
         return f"{said}; this answer had {gain:.2f} of plain speed: {slow_reason(flow)}."
     if gain < _FASTER:
-        return f"{said}; that made this answer as fast as plain decoding."
+        return f"{said}; this answer was about as fast as plain decoding."
     return f"{said}; that made this answer {gain:.1f} times as fast."
 
 

@@ -102,9 +102,7 @@ class CodeLines:
 
 
 def warm_up() -> None:
-    """Make what the first lines of an answer need: it takes as long as several rounds of a model."""
-    import app.ui.transcript.markdown_lines  # noqa: F401 - imported for later
-
+    """Make what the first lines of code need: it takes as long as two rounds of a model, and is better done before."""
     if (lexer := _lexer("python")) is not None:
         list(lexer.get_tokens("pass\n"))
 

@@ -8,6 +8,7 @@ import pytest
 
 from app.command_line.cli import command_line
 from app.config.editing import write_setting
+from app.config.files import read_all
 from app.config.run_settings import origin_words, run_settings, setting_words
 from models.errors import LocalspecError, UsageError
 
@@ -120,7 +121,8 @@ def test_settings_have_their_origins(file: Path, monkeypatch: pytest.MonkeyPatch
     command = command_line.commands["run"]
     with command_line.make_context("localspec", ["run"]) as group:
         group.invoked_subcommand = "run"
-        with command.make_context("run", ["starter", "--temp", "0.3"], parent=group):
+        defaults = read_all(command_line)["run"]
+        with command.make_context("run", ["starter", "--temp", "0.3"], parent=group, default_map=defaults):
             found = {one.key: one for one in run_settings()}
     wanted = {
         "theme": ("nord", "your file"),
@@ -140,6 +142,7 @@ def test_settings_have_their_origins(file: Path, monkeypatch: pytest.MonkeyPatch
     }
     assert found["theme"].choices[:2] == ("auto", "dark")
     assert found["vim"].choices == ("on", "off")
+    assert (found["theme"].default, found["temp"].default, found["vim"].default) == ("auto", 0.8, False)
 
 
 def test_outside_a_command_there_are_no_settings() -> None:

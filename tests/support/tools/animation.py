@@ -2,7 +2,7 @@
 
 The chat is the real screen, told a recorded session of the real engine at the speed that its rounds had. The recording
 is made by `record_answers`. Each row of each moment is drawn once, so the file stays small. By default it writes
-.github/pictures/session.svg, which `tests/ui/chat/test_animation.py` compares.
+.github/pictures/session.svg, which `tests/manual/test_animation.py` compares.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,7 @@ def animated(frames: Iterable[Frame], seconds: float) -> str:
         "<title>A chat: question, answer, origins of its tokens, and the panel</title>\n"
         f"<style>text{{font:{_FONT}px ui-monospace,Menlo,Consolas,monospace;white-space:pre}}\n{rules}</style>\n"
         f'<rect width="{width}" height="{height}" rx="8" fill="{_BASE}"/>\n'
-        f'<g transform="translate(10 10)">\n{body}\n</g>\n</svg>\n'
+        f'<g transform="translate(10 10)" shape-rendering="crispEdges">\n{body}\n</g>\n</svg>\n'
     )
 
 
@@ -173,19 +174,28 @@ def _animation(spans: list[tuple[float, float]], seconds: float) -> str:
 
 
 def _drawn(y: int, row: Row, styles: dict[str, str]) -> Iterator[str]:
+    yield from _backgrounds(y, row)
     x, top = 0, y * _LINE
     for text, style in row:
         cells = cell_len(text)
-        back, ink = _colours(style)
-        left, wide = round(x * _CELL, 1), round(cells * _CELL, 1)
-        if back:
-            yield f'<rect x="{left}" y="{top}" width="{wide}" height="{_LINE}" fill="{back}"/>'
+        ink = _colours(style)[1]
         if text.strip():
             name = styles.setdefault(_rule(style, ink), f"s{len(styles)}")
             start = len(text) - len(text.lstrip(" "))
             at = round((x + start) * _CELL, 1)
             long = round((cells - start - (len(text) - len(text.rstrip(" ")))) * _CELL, 1)
             yield f'<text class="{name}" x="{at}" y="{top + 14}" textLength="{long}">{escape(text.strip(" "))}</text>'
+        x += cells
+
+
+def _backgrounds(y: int, row: Row) -> Iterator[str]:
+    """Yield what is behind the text, one piece for neighbours of one colour."""
+    x = 0
+    for back, parts in groupby(row, lambda part: _colours(part[1])[0]):
+        cells = sum(cell_len(text) for text, _ in parts)
+        left, right = round(x * _CELL, 1), round((x + cells) * _CELL, 1)
+        if back:
+            yield f'<rect x="{left}" y="{y * _LINE}" width="{right - left:.1f}" height="{_LINE}" fill="{back}"/>'
         x += cells
 
 

@@ -247,13 +247,13 @@ def test_the_headline_says_what_drafting_did(monkeypatch: pytest.MonkeyPatch) ->
 
 PICTURE = """
 Of 64 drafted tokens 37 were
-right; this answer had 0.69 of
+right; this answer had 0.67 of
 plain speed: drafts cost more than
 they saved.
 
 ▾ Now
 
-Speed-up 0.69x
+Speed-up 0.67x
 - tokens/s now, 44.7 overall
 
 Accepted 58%

@@ -26,7 +26,7 @@ def test_without_animation_the_last_moment_is_seen() -> None:
     text = FILE.read_text(encoding="utf-8")
     ElementTree.fromstring(text)
     seen = re.findall(r"<g>(.*?)</g>", text)
-    assert any("Machine" in row for row in seen), "the panel is in the last moment"
+    assert any("Speed-up" in row for row in seen), "the panel is in the last moment"
     assert not any(f">{Origin.BONUS}<" in row for row in seen), "the legend was there before"
     rows = {int(top) for row in seen for top in re.findall(r'y="(\d+)" textLength', row)}
     assert len(rows) > 10
