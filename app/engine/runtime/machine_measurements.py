@@ -23,6 +23,10 @@ from models.system.remembered import Remembered
 
 _SECONDS = 1.5
 """Seconds for the curve of one model: it is measured while a user waits for the first answer."""
+_BUSY_SECONDS = 600.0
+"""Seconds for which a curve that was measured on a busy machine is good enough for later loads of this process."""
+_of_busy_machine: dict[str, tuple[float, dict[int, float]]] = {}
+"""Such curves with their times, by their keys. They are not kept on disk: a quiet machine measures better ones."""
 
 
 class MachineMeasurements:
@@ -89,6 +93,7 @@ class MachineMeasurements:
         """
         key = self._curve_key(model, rows)
         known: dict[int, Any] = {int(width): seconds for width, seconds in (self._known.get_table(key) or {}).items()}
+        known = self._lately(key) | known
         if rows is None and isinstance(model, LlamaModel) and (tuned := self._tuned(model)):
             known |= tuned.verify
         most = model.batch_size if rows else min(model.max_rows, model.batch_size)
@@ -99,7 +104,15 @@ class MachineMeasurements:
             known |= measure_steady(model, self._clock, sorted({1, *missing}), _SECONDS, rows)
             if key and is_steady(known):
                 self._known.put(key, {str(width): seconds for width, seconds in known.items()})
+            elif key:
+                # Each swap of a server would else measure anew, for as long as its clients keep the machine busy.
+                _of_busy_machine[key] = self._clock(), known
         return known
+
+    def _lately(self, key: str) -> dict[int, float]:
+        """Return what was measured on a busy machine a short time ago; nothing else."""
+        then, seconds = _of_busy_machine.get(key, (0.0, {}))
+        return dict(seconds) if seconds and self._clock() - then < _BUSY_SECONDS else {}
 
     def _curve_key(self, model: LanguageModel, rows: int | None) -> str:
         """Return the key of a curve; "" for a model that is measured at each load."""
