@@ -11,6 +11,9 @@ class RowListener(Protocol):
     def take(self, context: Any, start: int, place: int, count: int) -> None:
         """Read what llama.cpp's context has for `count` tokens from position `start`, at `place` of the last pass."""
 
+    def skip(self, length: int) -> None:
+        """Take note that the text has `length` tokens now, which came from a file and not from passes."""
+
     def leave_context(self) -> None:
         """Free what depends on the model's context, which is freed next."""
 
@@ -36,6 +39,11 @@ class Listeners:
         """Let all of them read: see `RowListener.take`."""
         for listener in self._all:
             listener.take(context, start, place, count)
+
+    def skip(self, length: int) -> None:
+        """Let all of them know that the text did not grow by passes: see `RowListener.skip`."""
+        for listener in self._all:
+            listener.skip(length)
 
     @contextmanager
     def between_contexts(self) -> Iterator[None]:

@@ -32,6 +32,7 @@ LARGE: dict[str, str] = {
     "SuffixAutomaton": "the parallel arrays of an automaton, and the place in it",
     "DraftModel": "the model, its context in tokens, and what the last pass left",
     "DistributionCheck": "one check with its settings and its counts",
+    "Service": "what all requests share: settings, figures, turns, the model that answers and the one for embeddings",
     "Scribe": "a thread, its queue, its file, and what it owes",
     "_Check": "the settings that are tried, and what was found for each",
 }

@@ -7,7 +7,7 @@ from models.gguf.file import is_there
 from models.library.catalog import STARTER
 from models.library.names import hub_name
 
-_MODELS = frozenset({"model", "model_option", "draft"})
+_MODELS = frozenset({"model", "model_option", "draft", "embedding_model"})
 _FILES = frozenset({"prompts", "prediction"})
 """Parameters that name a file to read. Paths of written files start at the working directory."""
 _ALONE = "model:"

@@ -19,7 +19,7 @@ from models.library.catalog import STARTER
 from models.system.bounded_read import parse_json, read_regular
 from models.system.whole_file import write_whole
 
-USERS = frozenset({"host", "api_key", "allow_host", "allow_origin", "card", "plot"})
+USERS = frozenset({"host", "api_key", "allow_host", "allow_origin", "card", "plot", "slot_save_path"})
 """Parameters that open a server or name files to write: a project's file never sets them, even if trusted."""
 _KEPT = frozenset({"no_history", "no_memory"})
 """Parameters that save less: a project's file may turn them on, never off."""

@@ -13,6 +13,7 @@ from app.shell.paths import (
     machine_memory,
     pairs_folder,
     prompts_file,
+    states_folder,
     texts_folder,
     unsaved_folder,
 )
@@ -45,6 +46,7 @@ def own_files() -> list[OwnFiles]:
         OwnFiles("compiled kernels", kept_files(), shown=library_folders()),
         OwnFiles("draft copies", [draft_copies()]),
         OwnFiles("measurements", [machine_memory(), headers_file()]),
+        OwnFiles("caches of chats", [states_folder()]),
         OwnFiles("log", [log, log.with_name(f"{log.name}.1")]),
         OwnFiles("conversations", [conversations_file()], "localspec history rm --all"),
         OwnFiles("drafter memory", [texts_folder()], "localspec drafter forget --all"),

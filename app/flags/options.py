@@ -8,7 +8,7 @@ import click
 from app.chat_input.themes import THEMES
 from app.flags.context_size import CONTEXT_HELP, ContextSize
 from app.flags.declaring import OUTPUT, Command, FileName, ModelName, add_options, option
-from app.flags.number_types import LayerCount, TokenLimit
+from app.flags.number_types import FiniteRange, LayerCount, TokenLimit
 from drafters.registry import drafter_help, names_to_offer
 from models.llama.cache_types import CACHE_TYPES
 
@@ -44,6 +44,10 @@ _SPECIAL_HELP = "Read control tokens spelled in the prompt, such as <|im_end|>, 
 _CONTINUE_HELP = "Continue the last conversation, with its model and system prompt."
 _RESUME_HELP = "Continue the conversation with this id, or with these first digits of an id. See localspec history."
 _HISTORY_HELP = "Save neither the conversation nor typed prompts; see localspec history. Implies --no-memory."
+_CACHE_HELP = (
+    "Maximum size of what is kept of saved chats so that they reopen without being read again, in GiB; 0: nothing."
+)
+_CACHE_DAYS_HELP = "Days after its last use that this is kept of a chat."
 _MEMORY_HELP = "Keep nothing of this run for drafting, and draft nothing from earlier runs; see localspec drafter."
 _THEME_HELP = "Colour theme; auto: light if the terminal reports a light background, else dark."
 _KEY_HELP = "Rebind a key, such as chat.panel=f12. F1 in the chat lists the names. In a settings file: a table [keys]."
@@ -179,6 +183,10 @@ _SEED = option(
 _OUTPUT_OPTIONS = (
     option(OUTPUT, "--json", "as_json", is_flag=True, help="Print JSON lines: start, one per round, end; or error."),
     option(OUTPUT, "--no-history", is_flag=True, envvar="LOCALSPEC_NO_HISTORY", help=_HISTORY_HELP),
+    option(OUTPUT, "--chat-cache", default=4.0, type=FiniteRange(0, 1 << 20), metavar="GIB", help=_CACHE_HELP),
+    option(
+        OUTPUT, "--chat-cache-days", default=30.0, type=FiniteRange(0, 1 << 20), metavar="DAYS", help=_CACHE_DAYS_HELP
+    ),
     option(OUTPUT, "-q", "--quiet", is_flag=True, help="Print no progress and no statistics."),
     option(OUTPUT, "--plain", is_flag=True, help="Chat line by line, for screen readers, simple terminals and SSH."),
 )

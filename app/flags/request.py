@@ -18,7 +18,7 @@ from app.flags.load_plan import read_plan, with_standing
 from app.flags.precedence import refuse_two_models
 from app.history.resume import Resumed, find_resumed
 from app.shell.input_bytes import read_pipe
-from app.shell.paths import project_folder, texts_folder
+from app.shell.paths import project_folder, states_folder, texts_folder
 from app.shell.terminal import Terminal
 from app.shell.text_encoding import decoded
 from drafters.history.store import Place
@@ -28,10 +28,12 @@ from models.library.catalog import STARTER, find_model
 from models.library.names import PAIR
 from models.sampling.accept import Accept
 from models.sampling.sampler import SamplingParams
+from models.states.folder import StateFolder
 from models.text.thoughts import Effort
 
 _STORES = ("ollama:", "lmstudio:", "hf://", "hf.co/", PAIR)
 """Prefixes that always name a model, present or missing."""
+_GIB = 1 << 30
 _SHORT = 64
 """Most tokens of answers that end before the load of a second model is paid back."""
 
@@ -86,16 +88,18 @@ def read_request(
     plan = read_plan(model, flags)
     if not (flags["edit"] or (flags["predict"] is not None and flags["predict"] <= _SHORT)):
         plan = with_standing(plan)
+    # A caller with --json has the answer already. A conversation that continues must include the new answer.
+    saved = not flags["no_history"] and (resumed is not None or not flags["as_json"])
+    plan = replace(plan, texts=_texts()) if _remembers(plan, flags) else plan
     return Request(
-        plan=replace(plan, texts=_texts()) if _remembers(plan, flags) else plan,
+        plan=replace(plan, states=_states(flags)) if saved and not flags["edit"] else plan,
         settings=_settings(flags),
         prompt=None if flags["edit"] else _prompt(words, flags),
         system=_system(flags, resumed, given),
         usual_system=_system(flags, None, given),
         as_json=flags["as_json"],
         quiet=flags["quiet"],
-        # A caller with --json has the answer already. A conversation that continues must include the new answer.
-        saved=not flags["no_history"] and (resumed is not None or not flags["as_json"]),
+        saved=saved,
         resumed=resumed,
         plain=flags["plain"],
         screen=ScreenSettings(flags["theme"], flags["vim"], read_keys(flags["key"])),
@@ -190,6 +194,11 @@ def _texts() -> Place | None:
         return Place(texts_folder(), project_folder())
     except OSError:
         return None
+
+
+def _states(flags: dict[str, Any]) -> StateFolder:
+    """Return the folder of the caches of saved conversations, with its limits."""
+    return StateFolder(states_folder(), int(flags["chat_cache"] * _GIB), flags["chat_cache_days"])
 
 
 def _settings(flags: dict[str, Any]) -> Question:

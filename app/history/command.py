@@ -15,9 +15,10 @@ from app.history.report import hits, hits_record, listing, listing_record, whole
 from app.history.search import search
 from app.history.store import Store
 from app.history.typed import copied_file, remove_kept, typed_files
-from app.shell.paths import conversations_file, texts_folder
+from app.shell.paths import conversations_file, states_folder, texts_folder
 from app.shell.terminal import Terminal
-from models.errors import UsageError
+from models.errors import LocalspecError, UsageError
+from models.states.folder import StateFolder
 
 _KEPT = 1
 _IDS = "localspec history ls lists the ids."
@@ -26,11 +27,12 @@ _IDS = "localspec history ls lists the ids."
 def list_conversations(*, limit: int, as_json: bool) -> None:
     """Print the last changed conversations."""
     with _opened() as (store, terminal):
-        found = store.latest(limit)
+        found, states = store.latest(limit), _states()
+        sizes = {one.conversation.id: states.size(one.conversation.id) for one in found}
         if as_json:
-            terminal.say_record(listing_record(found, str(store.path)))
+            terminal.say_record(listing_record(found, str(store.path), sizes))
         elif found:
-            terminal.say(listing(found) + "\n")
+            terminal.say(listing(found, sizes) + "\n")
         else:
             terminal.show(f"No conversations are saved. The file for them is {store.path}.")
 
@@ -84,6 +86,7 @@ def remove_conversations(prefixes: Sequence[str], *, everything: bool, ask: bool
             terminal.say("Nothing was removed.\n")
             return _KEPT
         remove_kept([file for files in kept.values() for file in files])
+        _remove_states(chosen, everything=everything)
         store.remove(conversation.id for conversation in chosen)
         terminal.say(f"Removed {what}.\n" if what else "No conversations are saved.\n")
         if everything:
@@ -105,6 +108,22 @@ def _kept() -> dict[str, list[Path]]:
     found = {"the prompt history": typed_files(), "the text copied last": [copied_file()]}
     there = {what: [file for file in files if file.exists()] for what, files in found.items()}
     return {what: files for what, files in there.items() if files}
+
+
+def _states() -> StateFolder:
+    """Return the folder of conversations' caches, for reading and removing."""
+    return StateFolder(states_folder(), 0, 0)
+
+
+def _remove_states(chosen: Sequence[Conversation], *, everything: bool) -> None:
+    """Remove the caches of conversations, with `everything` also those of unknown ones; raises LocalspecError."""
+    states = _states()
+    try:
+        for key in states.keys() if everything else [conversation.id for conversation in chosen]:
+            states.remove(key)
+    except OSError as error:
+        hint = f"End other localspec processes, or remove the folder {states.path}."
+        raise LocalspecError("The caches of conversations can't be removed.", cause=str(error), hint=hint) from error
 
 
 def _everything(conversations: int, kept: Iterable[str]) -> str:

@@ -35,7 +35,7 @@ def history() -> None:
 @_LIMIT
 @_JSON
 def _list(*, limit: int, as_json: bool) -> None:
-    """List conversations, latest first."""
+    """List conversations, latest first, with the size of the cache that reopens each without reading it again."""
     from app.history.command import list_conversations
 
     list_conversations(limit=limit, as_json=as_json)
@@ -90,9 +90,9 @@ def _export(conversation: str, *, everything: bool, as_json: bool) -> None:
 def _remove(context: click.Context, /, conversations: tuple[str, ...], *, everything: bool, yes: bool) -> None:
     """Remove conversations for good. On a terminal, asks first.
 
-    They are also removed from the search index and overwritten in the file. Typed prompts stay in the prompt history,
-    which Up recalls in a chat. --all removes it too, and the last text copied from the screen. `localspec drafter
-    forget` removes the drafter's memory of answers.
+    They are also removed from the search index and overwritten in the file, and their caches are deleted. Typed
+    prompts stay in the prompt history, which Up recalls in a chat. --all removes it too, and the last text copied from
+    the screen. `localspec drafter forget` removes the drafter's memory of answers.
     """
     from app.history.command import remove_conversations
 

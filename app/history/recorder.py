@@ -75,6 +75,11 @@ class Recorder:
         return None if self._growing is None else self._growing.entry.id
 
     @property
+    def key(self) -> str:
+        """Id of the saved conversation; "" where there is none."""
+        return "" if self.private or self.conversation is None else self.conversation.id
+
+    @property
     def private(self) -> bool:
         """Whether the conversation is not saved."""
         return self._scribe is None

@@ -1,6 +1,6 @@
 """Output of `localspec history` and the chat's /history, as text and as records."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -11,21 +11,31 @@ from app.history.records import Conversation, Entry, Hit, Summary
 from app.shell.safe_text import one_line, visible
 from models.system.counted import counted
 
+NONE_CACHED: Mapping[str, int] = {}
+"""For a listing without the sizes of caches."""
 _LAST_TURNS = 2
 _MOST_LINES = 20
 
 
-def listing(found: Sequence[Summary]) -> str:
-    """Return one line per conversation."""
+def listing(found: Sequence[Summary], cached: Mapping[str, int] = NONE_CACHED) -> str:
+    """Return one line per conversation; `cached` has the bytes of each one's cache on disk."""
     return "\n".join(
-        f"{_name(summary.conversation)}  {_count(summary.entries)}{_model(summary.model)}" for summary in found
+        f"{_name(summary.conversation)}  {_count(summary.entries)}{_model(summary.model)}"
+        f"{_cache(cached.get(summary.conversation.id, 0))})"
+        for summary in found
     )
 
 
-def listing_record(found: Sequence[Summary], place: str) -> dict[str, Any]:
+def listing_record(found: Sequence[Summary], place: str, cached: Mapping[str, int]) -> dict[str, Any]:
     """Return the object of `ls --json`."""
     conversations = [
-        {**head(summary.conversation), "messages": summary.entries, "model": summary.model} for summary in found
+        {
+            **head(summary.conversation),
+            "messages": summary.entries,
+            "model": summary.model,
+            "cache_bytes": cached.get(summary.conversation.id, 0),
+        }
+        for summary in found
     ]
     return {"type": "history", "file": place, "conversations": conversations}
 
@@ -88,7 +98,11 @@ def _count(entries: int) -> str:
 
 
 def _model(model: str | None) -> str:
-    return f", {one_line(model)})" if model else ")"
+    return f", {one_line(model)}" if model else ""
+
+
+def _cache(size: int) -> str:
+    return f", cache {max(1, size >> 20):,} MiB" if size else ""
 
 
 def _entry(entry: Entry) -> str:

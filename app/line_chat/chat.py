@@ -93,12 +93,13 @@ class Chat:
     def close(self) -> None:
         """Save the rest of the conversation, and report failures to save."""
         self.record.close()
+        self.engine.leave(self.record.key)
         self._tell_notes()
 
     def _go_on(self, resumed: Resumed) -> None:
         """Continue a saved conversation, and show its last turns."""
         self.turns = self.record.turns()
-        self.engine.recall(self._question(self.turns), self.record.spelled())
+        self.engine.recall(self._question(self.turns), self.record.spelled(), self.record.key)
         if resumed.branch:
             self.terminal.tell("\n" + last_turns(resumed.branch) + "\n")
         if resumed.unanswered is not None:
@@ -119,6 +120,7 @@ class Chat:
                 if message.answer:
                     self.turns = [*turns, Message("assistant", message.answer)]
                 self._tell_end(message, speech, again=len(otherwise) > len(turns))
+        self.engine.keep(self.record.key)
         self._tell_notes()
 
     def _tell_end(self, ended: Ended, speech: Speech, *, again: bool) -> None:

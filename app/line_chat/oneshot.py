@@ -44,10 +44,14 @@ def _answer(engine: LineEngine, terminal: Terminal, ready: Ready, request: Reque
     """Ask, and provide the answer's messages, each written down before it is seen; then tell how that went."""
     record = start_recorder(ready.model, request.plan.model, request.resumed, saved=request.saved)
     question = _question(request, record.turns())
-    engine.recall(replace(question, turns=question.turns[:-1]), record.spelled())
+    engine.recall(replace(question, turns=question.turns[:-1]), record.spelled(), record.key)
     record.ask(request.prompt or "", request.system)
     try:
         yield record.writing(question, ready.drafter, engine.answer(question))
+        if request.resumed is not None:
+            # A chat that is continued by single answers; one answer alone is rarely continued, and may be long.
+            engine.keep(record.key)
+            engine.leave(record.key)
     finally:
         record.close()
         for note in record.notes():

@@ -4,6 +4,7 @@ import asyncio
 import re
 from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import click
@@ -17,7 +18,8 @@ from app.serve.swapping.choices import read_choices
 from app.shell.extras import install_command
 from app.shell.terminal import Terminal
 from models.errors import LocalspecError, UsageError
-from models.library.catalog import STARTER
+from models.gguf.file import check_file
+from models.library.catalog import STARTER, find_model
 from models.text.thoughts import Effort
 
 _LIBRARIES = ("starlette", "uvicorn", "prometheus_client")
@@ -54,7 +56,29 @@ def read_serve(model: str | None, flags: dict[str, Any]) -> ServePlan:
         choices,
         flags["fim"],
         idle and idle * _MINUTE,
+        _embedder(flags["embedding_model"]),
+        _slot_folder(flags["slot_save_path"]),
     )
+
+
+def _embedder(name: str | None) -> Path | None:
+    """Return the file of the model for embeddings; raises ModelFileError for a file that is not made for them."""
+    if name is None:
+        return None
+    from models.embeddings.pooling import pooling_of
+
+    check_file(path := find_model(name))
+    pooling_of(path)
+    return path
+
+
+def _slot_folder(path: Path | None) -> Path | None:
+    """Return the folder of saved slots; raises UsageError for none."""
+    if path is not None and not path.is_dir():
+        raise UsageError(
+            f"--slot-save-path {path} is no folder.", hint="Create it first, for yourself alone (mode 700)."
+        )
+    return path
 
 
 def run_serve(plan: ServePlan) -> int:

@@ -1,5 +1,6 @@
 """`localspec serve` and its flags."""
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -38,6 +39,10 @@ _MODELS_HELP = (
 )
 _IDLE_HELP = "Minutes without a request after which the model is unloaded; the next request loads it again."
 _SERVICE_HELP = "Print a systemd user unit (macOS: a launchd agent) that serves with the other flags, and exit."
+_EMBEDDING_HELP = "Model for /v1/embeddings beside the one that writes text, such as nomic-embed-text."
+_SLOTS_HELP = (
+    "Folder in which clients may save what a slot has read, and restore it from, by POST /slots/ID?action=save."
+)
 _PARALLEL_HELP = "Number of answers computed at once. Each needs memory for a whole context."
 _QUEUE_HELP = "Maximum number of waiting requests; further requests are refused with status 503."
 _TIMEOUT_HELP = "Maximum seconds that a request waits; then it is refused with status 503."
@@ -56,6 +61,8 @@ _LOAD_OPTIONS = (
     option(_LOAD, "--models", multiple=True, metavar="NAMES", help=_MODELS_HELP),
     option(_LOAD, "--idle-unload", type=FiniteRange(min=0.001, max=_LONGEST), metavar="MINUTES", help=_IDLE_HELP),
     option(_LOAD, "-np", "--parallel", default=2, type=click.IntRange(1, 64), help=_PARALLEL_HELP),
+    option(_LOAD, "--embedding-model", type=ModelName(), metavar="MODEL", help=_EMBEDDING_HELP),
+    option(_LOAD, "--slot-save-path", type=click.Path(path_type=Path), metavar="FOLDER", help=_SLOTS_HELP),
     option(_LOAD, "--queue", default=16, type=click.IntRange(0, 4096), help=_QUEUE_HELP),
     option(_LOAD, "--timeout", default=60.0, type=_WAIT, help=_TIMEOUT_HELP),
     option(_LOAD, "--grace", default=15.0, type=FiniteRange(min=0, max=_LONGEST), help=_GRACE_HELP),
@@ -93,8 +100,9 @@ _HELP = """Serve MODEL over HTTP, to OpenAI clients and editors.
   localspec serve --host 0.0.0.0 --api-key KEY   also serve other machines
 
 Paths: /v1/chat/completions, /v1/responses, /v1/messages (Anthropic's), /v1/completions (also with suffix), /infill,
-/completion, /v1/models, /tokenize, /detokenize, /props, /health, /metrics. A client that disconnects cancels its
-answer. Prompts and answers are not logged, and not kept but for the responses of /v1/responses, in memory.
+/completion, /v1/embeddings, /v1/models, /tokenize, /detokenize, /slots, /props, /health, /metrics. A client that
+disconnects cancels its answer. Prompts and answers are not logged, and not kept but for the responses of
+/v1/responses, in memory, and slots that a client saves.
 
 SIGTERM or Ctrl-C: the server accepts no new requests, finishes the running ones and exits. Needs localspec[serve].
 """

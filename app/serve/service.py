@@ -14,6 +14,7 @@ from app.engine.decoding.stats import Stats
 from app.engine.runtime.async_engine import AsyncEngine
 from app.engine.runtime.load import LoadPlan, Progress
 from app.engine.runtime.worker import Worker
+from app.serve.embeddings.shelf import EmbeddingShelf
 from app.serve.parsing_threads import ParsingThreads
 from app.serve.replies.answer import AnswerCollector
 from app.serve.replies.errors import Refused, refusal
@@ -77,6 +78,8 @@ class Service:
         limits = settings.limits
         self.gate = ModelGate(self._swap, settings.plan.slots + limits.waiting, limits.seconds)
         self._async_engine = async_engine
+        self.shelf = None if settings.embedder is None else EmbeddingShelf(settings.embedder, settings.plan.options)
+        """The model for embeddings; None: there is none."""
         self._loaded: Loaded | None = None
         self._admitted = 0
         self._warming = 0
@@ -104,7 +107,9 @@ class Service:
         return self._loaded
 
     async def load(self, on_progress: Progress) -> Ready:
-        """Load the model; raises LocalspecError."""
+        """Load the model, and the one for embeddings; raises LocalspecError."""
+        if self.shelf is not None:
+            await self.shelf.load()
         ready = await self._opened(self.choices.first, on_progress)
         self.gate.opened(self.choices.first)
         return ready
@@ -146,6 +151,14 @@ class Service:
         vocab = self.loaded.vocab
         return await self.parsing.text(lambda: call_deep(lambda: job(vocab)))
 
+    async def on_engine(self, job: Callable[[Worker], T]) -> T:
+        """Return the result of a short job on the engine's thread; raises Refused, also for its LocalspecError."""
+        size = self.loaded.ready.context_size
+        try:
+            return await self._async_engine.look(job)
+        except LocalspecError as error:
+            raise refusal(error, size) from error
+
     async def count(self, request: EngineRequest) -> int:
         """Return the number of tokens of a conversation's prompt; raises Refused, LocalspecError."""
         question = _sized(request, self.loaded.ready.context_size).question
@@ -165,6 +178,8 @@ class Service:
     def close(self) -> None:
         """Wait for running parsing work; the model may be freed afterwards."""
         self.parsing.close()
+        if self.shelf is not None:
+            self.shelf.close()
 
     async def speak(self, request: EngineRequest, *, further: bool = False) -> AsyncGenerator[Piece | Outcome]:
         """Yield an answer in certain pieces, empty ones while its prompt is read, and its outcome last.

@@ -1,6 +1,7 @@
 """All settings of one `serve`."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from app.engine.decoding.request import Question
 from app.engine.runtime.load import LoadPlan
@@ -62,3 +63,7 @@ class ServePlan:
     """Whether the server is for editors: a model without infill then causes a warning."""
     idle: float | None = None
     """Seconds without a request after which the model is unloaded; None: never."""
+    embedder: Path | None = None
+    """File of the model for embeddings; None: there is none."""
+    slot_folder: Path | None = None
+    """Folder of slots that clients save; None: they save none."""

@@ -71,6 +71,11 @@ def headers_file() -> Path:
     return cache_folder() / "headers.json"
 
 
+def states_folder() -> Path:
+    """Return the folder of the caches of saved conversations, which are made again by reading them."""
+    return cache_folder() / "chats"
+
+
 def unsaved_folder() -> Path:
     """Return the folder of texts that the editor could not save."""
     return state_folder() / "unsaved"

@@ -58,6 +58,10 @@ class HeadModel:
         """Keep the target's rows of `count` tokens from position `start`, at `place` of the pass just made."""
         self._tap.take(context, start, place, count)
 
+    def skip(self, length: int) -> None:
+        """Take note that the target's first `length` tokens came without rows; a head begins after them."""
+        self._tap.skip(length)
+
     def leave_context(self) -> None:
         """Free the head's context, before the target's is freed."""
         if self._context is not None:

@@ -47,6 +47,10 @@ class Tap:
         self._kept[np.arange(start + skipped, start + count) % KEPT] = rows
         self._first = max(min(self._first, start), start + count - KEPT)
 
+    def skip(self, length: int) -> None:
+        """Take note that the first `length` tokens of the text have no rows here."""
+        self._first = length
+
     def rows(self, start: int, end: int) -> Rows:
         """Return the rows of positions `start` to `end`, zeros for those that are not kept; shape (end - start, width).
 

@@ -16,6 +16,8 @@ from models.llama.bindings import llama_cpp
 from models.tree import Tree
 
 TEXT, _PADDING, _FIRST_BRANCH = 0, 1, 2
+GUEST = _PADDING
+"""Sequence that is free between two passes."""
 MAX_BRANCHES = 8
 """Branches in one pass: each makes a copy of what the cache knows about every token of the text."""
 SEQUENCES = _FIRST_BRANCH + MAX_BRANCHES

@@ -1,25 +1,33 @@
 """Context of llama.cpp, shared by several texts in its cache, so that one pass can serve several of them."""
 
-from collections.abc import Sequence
+import ctypes
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from models.abort import AbortFlag
 from models.base import LanguageModel, Logits, RewindSupport
 from models.errors import Cancelled, LocalspecError, context_full
 from models.layer_rows import LayerRows
-from models.llama.batch import MAX_BRANCHES, Batch, Guests, padding
+from models.llama.batch import GUEST, MAX_BRANCHES, Batch, Guests, padding
 from models.llama.bindings import llama_cpp, recent_errors
 from models.llama.context import new_context, padding_room, takes_guests
 from models.llama.load import LlamaOptions, threads_of
 from models.system.free_cores import FreeCores
+from models.system.machine import available_memory
 
 _BLOCK = 256
 """Cells that a pass attends to more or fewer: all up to the last that is taken, rounded up."""
 _ABORTED = 2
 _NO_ROOM = 1
+_BLOCK_OF_STATE = 512
+"""Most tokens of a part of a state: a chat writes one part again after an answer, and all others once."""
+State = NDArray[np.uint8]
+"""What a cache holds for some tokens, in llama.cpp's own form; bytes, of one dimension."""
 
 
 class Threads:
@@ -75,8 +83,13 @@ class Cache:
         if self.layer_rows is not None:
             self.layer_rows.make_room(self.batch_size + room.tokens)
         self.guests = Guests(self.context)
+        self.state_block = _state_block(self._api.llama_model_n_swa(weights)) if self.max_branches else 0
+        """Tokens of a part of a text's state; 0: only a whole text has one."""
+        self._has_whole_states = bool(self.max_branches) or not self._api.llama_model_n_swa(weights)
+        """Whether a state lacks nothing: llama.cpp leaves out what is beyond a sliding window."""
         self._free = list(range(texts))
         self._texts = texts
+        self._row_types: dict[int, Any] = {}
 
     @property
     def has_room(self) -> bool:
@@ -117,6 +130,63 @@ class Cache:
         """Fill up the pass that is in the batch, and its rows, where kernels want it."""
         self.batch.pad(*padding(self.batch.struct.n_tokens, rows, self.multiple))
 
+    def takes_state(self, length: int) -> bool:
+        """Return whether a state can be appended to a text of so many tokens."""
+        return self._has_whole_states and (self.state_block > 0 or length == 0)
+
+    def state(self, sequence: int, part: tuple[int, int], length: int) -> State | None:
+        """Copy what the cache holds for a part of a text of so many tokens; None where it lacks something, or room."""
+        if not self._has_whole_states or not (self.state_block or part == (0, length)):
+            return None
+        with self._only(sequence, part) as source:
+            size = self._api.llama_state_seq_get_size(self.context, source)
+            if size > available_memory() // 2:
+                return None
+            state = np.empty(size, np.uint8)
+            if self._api.llama_state_seq_get_data(self.context, _pointer(state), len(state), source) != len(state):
+                raise LocalspecError("llama.cpp refused to copy what its cache holds.", cause=recent_errors())
+        return state
+
+    def add_state(self, sequence: int, state: State) -> bool:
+        """Append what `state` has copied to a text, or put it into an empty one; tell whether llama.cpp took it."""
+        target = GUEST if self.max_branches else sequence
+        if not self._api.llama_state_seq_set_data(self.context, _pointer(state), len(state), target):
+            return False
+        if target != sequence:
+            self._api.llama_memory_seq_cp(self.memory, target, sequence, -1, -1)
+            self.guests.turn_out(0)
+        return True
+
+    @contextmanager
+    def _only(self, sequence: int, part: tuple[int, int]) -> Iterator[int]:
+        """Give a sequence that has a part of a text alone, for a moment."""
+        if not self.max_branches:
+            yield sequence
+            return
+        self._api.llama_memory_seq_cp(self.memory, sequence, GUEST, *part)
+        try:
+            yield GUEST
+        finally:
+            self.guests.turn_out(0)
+
+    def check_pass(self, count: int, rows: int, most_rows: int, length: int) -> None:
+        """Mirror llama.cpp's assertions about a pass over `count` tokens after `length`; raises ValueError."""
+        if not 1 <= count <= self.batch_size:
+            raise ValueError(f"{count} tokens in one pass; 1 to {self.batch_size} fit")
+        if not 0 <= rows <= min(count, most_rows):
+            raise ValueError(f"{rows} rows asked of {count} tokens; at most {most_rows} can be had")
+        if length + count > self.context_size:
+            raise context_full(length + count, self.context_size)
+
+    def rows(self, first: int, rows: int, width: int) -> Logits:
+        """View llama.cpp's own buffer of logits: nothing is copied, and the next decode overwrites it."""
+        if rows == 0:
+            return np.empty((0, width), np.float32)
+        pointer = self._api.llama_get_logits(self.context)
+        kind = self._row_types.setdefault(rows, ctypes.c_float * (rows * width))
+        address = ctypes.addressof(pointer.contents) + first * width * np.dtype(np.float32).itemsize
+        return np.ndarray((rows, width), np.float32, kind.from_address(address))
+
     def run(self) -> int:
         """Do the pass that is in the batch; return llama.cpp's code, 0 where all is well."""
         self.threads.adapt()
@@ -148,6 +218,15 @@ def failure(code: int, name: str, length: int, count: int, cache: Cache) -> Loca
         cause=recent_errors(),
         hint="The log file has more; `-ngl 0` or a smaller -c may help.",
     )
+
+
+def _state_block(window: int) -> int:
+    """Return the tokens of a part of a state: llama.cpp leaves out what its last token can't attend to."""
+    return min(_BLOCK_OF_STATE, 1 << max(0, window // 2).bit_length() - 1) if window else _BLOCK_OF_STATE
+
+
+def _pointer(state: State) -> Any:
+    return state.ctypes.data_as(ctypes.POINTER(ctypes.c_uint8))
 
 
 def _rewind_support(weights: Any, context: Any) -> RewindSupport:

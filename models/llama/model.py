@@ -5,22 +5,19 @@ checked here first; the address of the logits moves, so it is asked for after ea
 thread count; a rewind can be refused; a stopped pass leaves parts of itself in the cache.
 """
 
-import ctypes
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from models.abort import AbortFlag
 from models.base import LanguageModel, Logits, Part
-from models.errors import Cancelled, LocalspecError, context_full
+from models.errors import Cancelled, LocalspecError
 from models.layer_rows import LayerRows
 from models.listeners import Listeners
 from models.llama.bindings import llama_cpp
-from models.llama.cache import Cache, decode_in_parts, failure
+from models.llama.cache import Cache, State, decode_in_parts, failure
 from models.llama.context import cache_types
 from models.llama.load import (
     LlamaOptions,
@@ -88,7 +85,6 @@ class LlamaModel:
         self.max_rows = self.options.max_rows
         self.description = description_of(self._model)
         self.chat_template, self.named_templates = templates_of(self._model)
-        self._row_types: dict[int, Any] = {}
 
     @property
     def length(self) -> int:
@@ -135,7 +131,7 @@ class LlamaModel:
         if rows == 0:
             # A GPU returns before it has finished; what asks for no rows is measured and cancelled by its return.
             self._api.llama_synchronize(cache.context)
-        return self._rows(0, rows)
+        return cache.rows(0, rows, self.vocab.size)
 
     def decode_together(self, parts: Sequence[Part]) -> list[Logits]:
         """Do the passes of several texts of this cache as one; see `models.base.Companion`."""
@@ -154,7 +150,7 @@ class LlamaModel:
         places = sorted(text._text for text in texts)
         for text in texts:
             text._grow(1, places.index(text._text))
-        return [self._rows(places.index(text._text), 1) for text in texts]
+        return [cache.rows(places.index(text._text), 1, self.vocab.size) for text in texts]
 
     def rewind(self, length: int) -> None:
         """Cut the cache to its first `length` tokens."""
@@ -180,6 +176,30 @@ class LlamaModel:
         dropped = self._length - length
         bounded = self.rewind_support.limit is not None
         return 0 < length < self._length and (not bounded or dropped <= self._undoable)
+
+    @property
+    def state_block(self) -> int:
+        """Tokens of a part of the text that has a state of its own; 0: only the whole text has one."""
+        return self._check_open().state_block
+
+    def state(self, start: int, end: int) -> State | None:
+        """Copy what the cache holds for tokens `start` to before `end`; None where that would lack something."""
+        return self._check_open().state(self._text, (start, end), self._length)
+
+    def add_state(self, state: State, count: int) -> bool:
+        """Append `count` tokens as `state` copied them, from this place of a like model; tell whether that worked.
+
+        Nothing is computed, so listeners miss the tokens' rows. A text that has no parts has to be empty.
+        """
+        cache = self._check_open()
+        if self._length + count > self.context_size or not cache.takes_state(self._length):
+            return False
+        if not cache.add_state(self._text, state):
+            self._restore()
+            return False
+        self._length, self._undoable = self._length + count, 0
+        self.listeners.skip(self._length)
+        return True
 
     def stretch(self, cells: int) -> None:
         """Let passes attend to so many tokens though fewer were read: to the text, and to copies of its beginning.
@@ -261,12 +281,7 @@ class LlamaModel:
     def _check(self, count: int, rows: int) -> Cache:
         """Mirror llama.cpp's assertions, each of which would end the process; return the cache."""
         cache = self._check_open()
-        if not 1 <= count <= self.batch_size:
-            raise ValueError(f"{count} tokens in one pass; 1 to {self.batch_size} fit")
-        if not 0 <= rows <= min(count, self.max_rows):
-            raise ValueError(f"{rows} rows asked of {count} tokens; at most {self.max_rows} can be had")
-        if self._length + count > self.context_size:
-            raise context_full(self._length + count, self.context_size)
+        cache.check_pass(count, rows, self.max_rows, self._length)
         return cache
 
     def _check_open(self) -> Cache:
@@ -322,13 +337,3 @@ class LlamaModel:
     def _clear(self) -> None:
         self._check_open().clear(self._text)
         self._length = self._undoable = self._copied = 0
-
-    def _rows(self, first: int, rows: int) -> Logits:
-        """View llama.cpp's own buffer: nothing is copied, and the next decode overwrites it."""
-        shape = (rows, self.vocab.size)
-        if rows == 0:
-            return np.empty(shape, np.float32)
-        pointer = self._api.llama_get_logits(self._check_open().context)
-        kind = self._row_types.setdefault(rows, ctypes.c_float * (rows * self.vocab.size))
-        address = ctypes.addressof(pointer.contents) + first * self.vocab.size * np.dtype(np.float32).itemsize
-        return np.ndarray(shape, np.float32, kind.from_address(address))

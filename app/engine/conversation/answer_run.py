@@ -7,9 +7,9 @@ from math import inf
 
 from app.engine.conversation.drafting import Drafting
 from app.engine.conversation.early_stop import EarlyStop
-from app.engine.conversation.messages import Ended, Message, Said, Watched
+from app.engine.conversation.messages import Ended, Message, PromptScored, Said, Watched
 from app.engine.conversation.round_history import RoundHistory
-from app.engine.conversation.session import Reading, Session
+from app.engine.conversation.session import Reading, Scored, Session
 from app.engine.decoding.ending import Ending, Finish
 from app.engine.decoding.logprobs import places
 from app.engine.decoding.request import Question
@@ -20,7 +20,7 @@ from models.sampling.sampler import Sampler
 
 WATCH_SECONDS = 0.4
 """Seconds between two reports on an answer that is watched."""
-Events = Generator[Reading | Pass | Round]
+Events = Generator[Reading | Scored | Pass | Round]
 """Events of a session for an answer."""
 
 
@@ -93,7 +93,7 @@ class AnswerRun:
             if isinstance(event, Pass):
                 yield event
                 continue
-            yield event if isinstance(event, Reading) else self._round_message(event)
+            yield self._message(event)
             if isinstance(event, Round) and self._is_cut_short(event):
                 return
             if self._next_report < inf and (now := self._clock()) >= self._next_report:
@@ -101,6 +101,11 @@ class AnswerRun:
                 yield self._watched()
         # With no token wanted the prompt was to be read, and was.
         self._finish = Finish.LENGTH if self._start.question.max_tokens == 0 else self._finish
+
+    def _message(self, event: Reading | Scored | Round) -> Message:
+        if isinstance(event, Scored):
+            return PromptScored(places(event.likelihoods, self._session.target.vocab, ends=True))
+        return event if isinstance(event, Reading) else self._round_message(event)
 
     def _is_cut_short(self, round_: Round) -> bool:
         """Take the end of a round; tell whether the answer ends here though its rounds would go on."""

@@ -54,6 +54,14 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
+class PromptScored:
+    """Message with log probabilities of the next tokens of the prompt, where the question asks for them."""
+
+    places: tuple[TokenLogprobs, ...]
+    """Entry of each token; that of the first one is not a number."""
+
+
+@dataclass(frozen=True, slots=True)
 class Watched:
     """Message with the figures of a running answer, from time to time."""
 
@@ -117,5 +125,5 @@ class Failed:
     error: LocalspecError
 
 
-Message = Ready | Reading | Said | Watched | Ended | Explained | Walked | Recalled | Failed
+Message = Ready | Reading | PromptScored | Said | Watched | Ended | Explained | Walked | Recalled | Failed
 """Any message that a listener can receive."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from app.engine.decoding.controller import Controller
 from app.engine.decoding.ending import Ending
+from app.engine.decoding.logprobs import Likelihood, scored, unscored
 from app.engine.decoding.round import Clock, Round
 from app.engine.decoding.shared_pass import Pass
 from app.engine.decoding.speculate import rounds_and_passes
@@ -28,6 +29,13 @@ class Reading:
     total: int
 
 
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """Log probabilities of the next tokens of a prompt, as the target has read them."""
+
+    likelihoods: tuple[Likelihood, ...]
+
+
 class Session:
     """Session of prompts and answers with one target and one drafter; the cache stays between answers."""
 
@@ -41,14 +49,20 @@ class Session:
         self._clock = clock
 
     def answer(
-        self, prompt: Sequence[int], sampler: Sampler, ending: Ending, controller: Controller
-    ) -> Iterator[Reading | Pass | Round]:
+        self,
+        prompt: Sequence[int],
+        sampler: Sampler,
+        ending: Ending,
+        controller: Controller,
+        scores: int | None = None,
+    ) -> Iterator[Reading | Scored | Pass | Round]:
         """Yield the progress of the prompt, then the rounds of its answer, each after its pass if that may be shared.
 
+        With `scores` the whole prompt is read, for the log probability of each token, and that many likely ones.
         Stopping early keeps the tokens read and emitted. Raises ContextFullError before anything is decoded.
         """
         started = self._clock()
-        yield from self.read(prompt)
+        yield from self.read(prompt, scores)
         begun, waited = self._begin(sampler), 0.0
         events = rounds_and_passes(self.target, self.drafter, sampler, self.tokens, ending, controller, self._clock)
         for event in events:
@@ -63,13 +77,18 @@ class Session:
             # A shared pass was done between the yields; its time belongs to the round.
             waited += self._clock() - left - (event.seconds or 0.0 if isinstance(event, Pass) else 0.0)
 
-    def read(self, prompt: Sequence[int]) -> Iterator[Reading]:
+    def read(self, prompt: Sequence[int], scores: int | None = None) -> Iterator[Reading | Scored]:
         """Read a prompt up to its last token without an answer; raises as `answer` does."""
         started = self._clock()
         try:
-            yield from self._reading(prompt)
+            yield from self._reading(prompt, scores)
         finally:
             self.stats.prompt_seconds = self._clock() - started
+
+    def adopt(self, tokens: Sequence[int]) -> None:
+        """Take the text that the target's cache holds now, after it came from elsewhere than this session."""
+        assert len(tokens) == self.target.length, "a cache and its text have one length"
+        self.tokens = list(tokens)
 
     def _begin(self, sampler: Sampler) -> float:
         """Start the drafter, and return its seconds, which are reported with those of the first round.
@@ -80,14 +99,17 @@ class Session:
         self.drafter.begin(self.tokens, sampler)
         return self._clock() - started
 
-    def _reading(self, prompt: Sequence[int]) -> Iterator[Reading]:
+    def _reading(self, prompt: Sequence[int], scores: int | None) -> Iterator[Reading | Scored]:
         if len(prompt) > self.target.context_size:
             raise context_full(len(prompt) + 1, self.target.context_size)
+        if scores is not None:
+            # A token that is in the cache already has no row of logits any more.
+            self.target.rewind(0)
         previous, reused = self.tokens, self._rewind_to_common(prompt)
         self.stats = Stats(prompt_tokens=len(prompt), reused_tokens=reused)
         yield Reading(reused, len(prompt))
         self._read_last_sibling(previous)
-        yield from self._read()
+        yield from self._read(scores)
 
     def _rewind_to_common(self, prompt: Sequence[int]) -> int:
         """Cut the cache to the prefix shared with a prompt, make the prompt the text; return the reused tokens."""
@@ -111,11 +133,16 @@ class Session:
         if is_last and self.tokens[: place + 1] == list(previous[:-1]):
             self.target.decode([self.tokens[place]], rows=1)
 
-    def _read(self) -> Iterator[Reading]:
+    def _read(self, scores: int | None) -> Iterator[Reading | Scored]:
         """Decode the prompt up to its last token, pass by pass, so that it can be shown and stopped."""
-        total = len(self.tokens)
+        total, width = len(self.tokens), self.target.batch_size
+        if scores is not None:
+            width = min(width, self.target.max_rows)
+            yield Scored((unscored(self.tokens[0]),))
         while self.target.length < total - 1:
             start = self.target.length
-            end = min(start + self.target.batch_size, total - 1)
-            self.target.decode(self.tokens[start:end], rows=0)
+            end = min(start + width, total - 1)
+            rows = self.target.decode(self.tokens[start:end], rows=0 if scores is None else end - start)
+            if scores is not None:
+                yield Scored(scored(rows, self.tokens[start + 1 : end + 1], scores))
             yield Reading(end, total)

@@ -9,6 +9,7 @@ from app.engine.control.controller_state import AnswerSettings
 from app.engine.control.shared_control import BatchingController, SharedBatch
 from app.engine.conversation.answer_run import AnswerRun, AnswerStart, Events
 from app.engine.conversation.drafting import Drafting
+from app.engine.conversation.kept_states import LEAST, reopen
 from app.engine.conversation.messages import Explained, Message
 from app.engine.conversation.round_history import RoundHistory
 from app.engine.conversation.session import Session
@@ -24,6 +25,7 @@ from drafters.hybrid import Eager, Hybrid
 from models.base import Companion, LanguageModel, common_prefix
 from models.forms.preface import NO_PREFACE
 from models.sampling.sampler import Sampler
+from models.states.folder import StateFolder
 from models.text.fim import FimFormat, no_fim
 from models.text.prompts import Message as Turn
 from models.text.thoughts import Effort
@@ -156,10 +158,10 @@ class Slot:
 
     def _events(self, start: AnswerStart, urgency: int) -> Events:
         if start.question.max_tokens == 0:
-            yield from self.session.read(start.prompt)
+            yield from self.session.read(start.prompt, start.question.scores)
         else:
             controller = self._controller(start.question, urgency)
-            yield from self.session.answer(start.prompt, start.sampler, start.ending, controller)
+            yield from self.session.answer(start.prompt, start.sampler, start.ending, controller, start.question.scores)
 
     def _remember_answer(self, start: AnswerStart) -> None:
         """Store prompt and answer of a conversation for later runs."""
@@ -192,6 +194,13 @@ class Slot:
         """
         turns = self.transcript.kept(conversation, self.target.context_size)
         return len(self.transcript.preview(*_prompt_parts(conversation, turns)))
+
+    def reopen(self, conversation: Question, key: str, folder: StateFolder) -> None:
+        """Take the cache of a conversation from disk, as far as it is there; a short text is read as quickly."""
+        turns = self.transcript.kept(conversation, self.target.context_size)
+        tokens = self.transcript.preview(*_prompt_parts(conversation, turns)) if turns else ()
+        if len(tokens) >= LEAST:
+            reopen(self.session, tokens, key, folder)
 
     def remember(self) -> None:
         """Let the drafter learn the stored texts of earlier runs."""

@@ -1,7 +1,8 @@
 """Log probabilities of an answer's tokens under the target, for clients that ask for them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import nan
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,8 +41,8 @@ class TokenLogprobs:
     best: tuple[Likely, ...]
 
 
-def places(found: Iterable[Likelihood], vocab: Vocab) -> tuple[TokenLogprobs, ...]:
-    """Return likelihoods with tokens as bytes, without that of an end token."""
+def places(found: Iterable[Likelihood], vocab: Vocab, *, ends: bool = False) -> tuple[TokenLogprobs, ...]:
+    """Return likelihoods with tokens as bytes; with `ends` also those of end tokens, which are no text."""
 
     def likely(token: int, logprob: float) -> Likely:
         return Likely(token, vocab.piece(token) or vocab.text(token).encode(), logprob)
@@ -49,7 +50,7 @@ def places(found: Iterable[Likelihood], vocab: Vocab) -> tuple[TokenLogprobs, ..
     return tuple(
         TokenLogprobs(likely(one.token, one.logprob), tuple(likely(*pair) for pair in one.best))
         for one in found
-        if not vocab.is_end(one.token)
+        if ends or not vocab.is_end(one.token)
     )
 
 
@@ -63,6 +64,16 @@ def likelihoods(logits: Logits, draft: Draft, verdict: Verdict, listed: int) -> 
         rows.append(sibling[0])
     emitted = verdict.emitted(draft)
     return tuple(_likelihood(logits[row], token, listed) for row, token in zip(rows, emitted, strict=True))
+
+
+def scored(rows: Logits, tokens: Sequence[int], listed: int) -> tuple[Likelihood, ...]:
+    """Return the log probability of each token of a text under the row before it, with the `listed` most likely."""
+    return tuple(_likelihood(row, token, listed) for row, token in zip(rows, tokens, strict=True))
+
+
+def unscored(token: int) -> Likelihood:
+    """Return the entry of a text's first token, which nothing comes before: its log probability is not a number."""
+    return Likelihood(token, nan, ())
 
 
 def _likelihood(row: NDArray[np.float32], token: int, listed: int) -> Likelihood:

@@ -54,6 +54,8 @@ class Question:
     """Send an explanation of drafting costs and gains with the end."""
     listed: int | None = None
     """Send log probabilities with this number of most likely tokens; None: none."""
+    scores: int | None = None
+    """Send log probabilities of the prompt's tokens, each with this number of most likely ones; None: none."""
     watch: bool = False
     """Send figures from time to time and at the end."""
     accept: Accept = Accept.COUPLED

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from functools import partial
 from typing import TypeVar
 
-from app.engine.conversation.messages import Ended, Failed, Message, Ready, Said, Watched
+from app.engine.conversation.messages import Ended, Failed, Message, PromptScored, Ready, Said, Watched
 from app.engine.conversation.session import Reading
 from app.engine.decoding.request import Question
 from app.engine.decoding.round import Clock
@@ -18,7 +18,7 @@ from app.engine.runtime.worker import Worker
 from models.errors import LocalspecError
 
 T = TypeVar("T")
-AnswerMessage = Reading | Said | Watched | Ended
+AnswerMessage = Reading | PromptScored | Said | Watched | Ended
 """Messages of an answer: progress of the prompt, rounds, figures if asked for, and the end, always last."""
 
 
@@ -69,7 +69,7 @@ class AsyncEngine:
         job = _answering(question, urgency)
         async with aclosing(self._messages(job, Claim.SLOT, urgency, wait, on_end)) as messages:
             async for message in messages:
-                if isinstance(message, Reading | Said | Watched | Ended):
+                if isinstance(message, Reading | PromptScored | Said | Watched | Ended):
                     yield message
 
     async def look(self, job: Callable[[Worker], T]) -> T:

@@ -11,7 +11,7 @@ from app.engine.conversation.messages import Ended, Explained, Failed, Message, 
 from app.engine.conversation.session import Reading
 from app.engine.decoding.request import Question
 from app.engine.runtime.load import LoadPlan
-from app.engine.runtime.thread import Engine, Job, Ticket
+from app.engine.runtime.thread import Engine, Job, Ticket, Urgency
 from app.engine.runtime.worker import Worker
 from app.shell.interrupt import interrupts_to
 from drafters.registry import DrafterSpec
@@ -39,6 +39,8 @@ class LineEngine:
         self._notices = notices
         self._chats = chats
         self._ticket: Ticket | None = None
+        self._kept = ""
+        """Conversation of the last answer, whose cache is kept; "": none."""
         self.interrupts = 0
         """Whether Ctrl-C was pressed during the running or last job."""
 
@@ -59,10 +61,22 @@ class LineEngine:
             if isinstance(message, Said | Ended):
                 yield message
 
-    def recall(self, conversation: Question, spelled: Sequence[Sequence[int]]) -> None:
-        """Restore the tokens of a resumed conversation's answers; raises LocalspecError."""
-        for _ in self._run(lambda worker: worker.recall(conversation, spelled)):
+    def recall(self, conversation: Question, spelled: Sequence[Sequence[int]], key: str = "") -> None:
+        """Restore the tokens of a resumed conversation's answers, and its cache by its key; raises LocalspecError."""
+        for _ in self._run(lambda worker: worker.recall(conversation, spelled, key)):
             pass
+
+    def keep(self, key: str) -> None:
+        """Keep the cache of a conversation for a later run, while nothing else is wanted; "": it has none."""
+        self._kept = key
+        if key:
+            self._engine.submit(lambda worker: worker.keep(key), lambda _: None, urgency=Urgency.IDLE)
+
+    def leave(self, key: str) -> None:
+        """Keep what is missing of a conversation's cache, if `keep` was called for it last, and wait for that."""
+        if key and key == self._kept:
+            for _ in self._engine.stream(lambda worker: worker.keep(key, leaving=True)):
+                pass
 
     def explain(self, settings: Question) -> Explanation | None:
         """Return the controller's figures under these settings; None without a drafter."""

@@ -32,6 +32,7 @@ from models.llama.probe import choose_extra_buffers
 from models.llama.screen_check import settle_screen
 from models.llama.strict import Checked
 from models.pair import check_pair
+from models.states.folder import StateFolder
 from models.system.locked import lock_limit, locked_bytes
 from models.system.machine import available_memory
 from models.system.remembered import Remembered
@@ -76,6 +77,8 @@ class LoadPlan:
     """Answers that can run at once, each with a cache of its own."""
     copies: Path | None = None
     """Folder of draft models in fewer bits; None: files are used as they are."""
+    states: StateFolder | None = None
+    """Where the caches of saved conversations are kept; None: nowhere."""
     standing: str = ""
     """Draft model for any target where "auto" is asked for and names none, if that is expected to pay; "": none."""
 

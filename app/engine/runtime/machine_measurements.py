@@ -31,6 +31,10 @@ _BUSY = 0.15
 """Share of the cores, held by other programs, from which a measurement is disturbed."""
 _DISTURBED = "disturbed"
 """Entry of a stored curve beside its widths: it was measured while other programs held the cores."""
+_GOOD_SECONDS = 600.0
+"""Seconds for which a disturbed curve is good enough for later loads of this process."""
+_last_measured: dict[str, float] = {}
+"""Times of this process's measurements of disturbed curves, by their keys."""
 
 
 class MachineMeasurements:
@@ -134,7 +138,7 @@ class MachineMeasurements:
         """
         key, others = self._curve_key(model, rows), self._others()
         stored = self._known.get_table(key) or {}
-        if _DISTURBED in stored and others < _BUSY:
+        if _DISTURBED in stored and others < _BUSY and self._is_old(key):
             stored = {}
         known: dict[int, Any] = {int(width): seconds for width, seconds in stored.items() if width.isdecimal()}
         if rows is None and isinstance(model, LlamaModel) and (tuned := self._tuned(model)):
@@ -159,10 +163,19 @@ class MachineMeasurements:
         key = self._curve_key(model, rows)
         return _DISTURBED in (self._known.get_table(key) or {})
 
+    def _is_old(self, key: str) -> bool:
+        """Tell whether this process measured a disturbed curve long ago, or never: a server loads a model often."""
+        return key not in _last_measured or self._clock() - _last_measured[key] >= _GOOD_SECONDS
+
     def _keep(self, key: str, seconds: dict[int, float], *, disturbed: bool) -> None:
-        if key and is_steady(seconds):
-            shown: dict[str, Json] = {str(width): taken for width, taken in seconds.items()}
-            self._known.put(key, shown | ({_DISTURBED: True} if disturbed else {}))
+        """Keep a curve, with a mark where it was disturbed or is implausible for an idle machine."""
+        if not key:
+            return
+        shown: dict[str, Json] = {str(width): taken for width, taken in seconds.items()}
+        if disturbed or not is_steady(seconds):
+            shown[_DISTURBED] = True
+            _last_measured[key] = self._clock()
+        self._known.put(key, shown)
 
     def _curve_key(self, model: LanguageModel, rows: int | None) -> str:
         """Return the key of a curve; "" for a model that is measured at each load."""

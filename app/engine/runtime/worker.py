@@ -5,7 +5,9 @@ from contextlib import suppress
 from dataclasses import replace
 
 from app.engine.conversation.drafting import Drafting
+from app.engine.conversation.kept_states import keep
 from app.engine.conversation.messages import Message, Ready, Recalled
+from app.engine.conversation.session import Session
 from app.engine.conversation.slot import Slot
 from app.engine.conversation.transcript import Transcript
 from app.engine.decoding.request import Question
@@ -18,6 +20,7 @@ from drafters.registry import DrafterSpec
 from models.abort import AbortFlag
 from models.base import Vocab
 from models.errors import LocalspecError
+from models.states.writer import StateWriter
 from models.text.tool_calls import CallFormat
 
 
@@ -30,6 +33,10 @@ class Worker:
         self._clock = clock
         self._slots: list[Slot] = []
         """Slots, the last used one last."""
+        self._numbered: tuple[Slot, ...] = ()
+        """Slots by their numbers, which stay."""
+        self._writer = StateWriter(plan.states) if plan.states and plan.states.most_bytes else None
+        """Writer of conversations' caches; None: they are not kept."""
 
     @property
     def slots(self) -> int:
@@ -80,7 +87,7 @@ class Worker:
                 slot.close()
             raise
         self.close()
-        self._plan, self._slots = plan, slots
+        self._plan, self._slots, self._numbered = plan, slots, tuple(slots)
         yield self._ready(tuple(loader.notes))
         self._remember()
 
@@ -124,6 +131,11 @@ class Worker:
         if slot.drafting.record is not None:
             slot.drafting.record.keep()
 
+    def session(self, number: int) -> Session | None:
+        """Return the session of a slot that answers nothing now; None while it does."""
+        slot = self._numbered[number]
+        return None if slot.busy else slot.session
+
     def count(self, question: Question) -> int:
         """Return the number of tokens of a conversation's prompt; see `Slot.count`."""
         return self._slot.count(question)
@@ -136,12 +148,24 @@ class Worker:
         """Yield a round of the last answer step by step; see `Slot.walk`."""
         return self._slot.walk(back)
 
-    def recall(self, conversation: Question, spelled: Sequence[Sequence[int]]) -> Iterator[Message]:
-        """Restore the tokens of a conversation's answers, as an earlier run emitted them; yield its size."""
+    def recall(self, conversation: Question, spelled: Sequence[Sequence[int]], key: str = "") -> Iterator[Message]:
+        """Restore the tokens of a conversation's answers, as an earlier run emitted them, and its cache if it is kept.
+
+        `key` names the conversation; "": its cache is not looked for. Yields the conversation's size.
+        """
         self._slot.recall(conversation, spelled)
         # The next answer reports why a conversation can't be rendered.
         with suppress(LocalspecError):
+            if key and self._writer is not None:
+                self._writer.settle()
+                self._slot.reopen(conversation, key, self._writer.folder)
             yield Recalled(self._slot.held(conversation) if spelled else 0)
+
+    def keep(self, key: str, *, leaving: bool = False) -> Iterator[Message]:
+        """Keep what the caches hold of a conversation for a later run; stops early for a more urgent job."""
+        if self._writer is not None and self._slots:
+            keep(self._slot.session, key, self._writer, self._abort, leaving=leaving)
+        yield from ()
 
     def unload(self) -> Iterator[Message]:
         """Free the models; the next job has to load some."""
@@ -152,7 +176,9 @@ class Worker:
         """Free the models."""
         for slot in self._slots:
             slot.close()
-        self._slots = []
+        self._slots, self._numbered = [], ()
+        if self._writer is not None:
+            self._writer.settle()
 
     @property
     def _slot(self) -> Slot:

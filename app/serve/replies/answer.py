@@ -2,7 +2,7 @@
 
 import time
 
-from app.engine.conversation.messages import Ended, Said
+from app.engine.conversation.messages import Ended, PromptScored, Said
 from app.engine.conversation.session import Reading
 from app.engine.decoding.ending import Finish
 from app.engine.decoding.logprobs import TokenLogprobs
@@ -25,6 +25,7 @@ class AnswerCollector:
         self._margin = Margin(request.indent)
         self._pieces: list[str] = []
         self._places: list[TokenLogprobs] = []
+        self._prompt_places: list[TokenLogprobs] = []
         self._stats = Stats()
 
     @property
@@ -39,6 +40,8 @@ class AnswerCollector:
             self.end(rest + self._margin.finish(), message.finish, message.stats, message.stopped_by)
         elif isinstance(message, Said):
             return self._hear_text(message)
+        elif isinstance(message, PromptScored):
+            self._prompt_places += message.places
         elif isinstance(message, Reading):
             return self._hear_reading(message)
         return None
@@ -46,7 +49,8 @@ class AnswerCollector:
     def end(self, rest: str, finish: Finish, stats: Snapshot | None = None, stop: str = "") -> None:
         """End the answer with text that was not sent yet; `stop` is the stop string that ended it."""
         text, stats = "".join(self._pieces) + rest, self.stats if stats is None else stats
-        self.outcome = Outcome(rest, text, finish, stats, tuple(self._places), stop)
+        scored = tuple(self._prompt_places)
+        self.outcome = Outcome(rest, text, finish, stats, tuple(self._places), stop, scored)
 
     def _hear_reading(self, message: Reading) -> Piece:
         now = self._clock()

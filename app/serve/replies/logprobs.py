@@ -3,6 +3,7 @@
 import codecs
 from collections.abc import Sequence
 from itertools import accumulate
+from math import isnan
 from typing import Any
 
 from app.engine.decoding.logprobs import Likely, TokenLogprobs
@@ -37,8 +38,11 @@ def text_logprobs(places: Sequence[TokenLogprobs], start: int = 0) -> dict[str, 
     offsets = accumulate((len(decode(place.emitted.data)) for place in places), initial=start)
     return {
         "tokens": [_text(place.emitted) for place in places],
-        "token_logprobs": [place.emitted.logprob for place in places],
-        "top_logprobs": [{_text(one): one.logprob for one in place.best} for place in places],
+        "token_logprobs": [None if isnan(place.emitted.logprob) else place.emitted.logprob for place in places],
+        "top_logprobs": [
+            None if isnan(place.emitted.logprob) else {_text(one): one.logprob for one in place.best}
+            for place in places
+        ],
         "text_offset": list(offsets)[: len(places)],
     }
 

@@ -14,6 +14,7 @@ from app.serve.requests.body import read_fields
 from app.serve.requests.known_fields import Route
 from app.serve.requests.native import sampling_settings
 from app.serve.service import Loaded, Service
+from models.embeddings.embedder import Embedder
 
 
 class Pages:
@@ -44,10 +45,11 @@ class Pages:
         """Return the description of each model by its name."""
         service = self._service
         service.check()
+        more = {} if service.shelf is None else {service.shelf.embedder.name: _embedder(service.shelf.embedder)}
         if not service.choices.is_open:
             loaded = service.loaded
-            return {loaded.name: _model(loaded)}
-        return {name: self._described(name) for name in service.choices.names}
+            return {loaded.name: _model(loaded), **more}
+        return {**{name: self._described(name) for name in service.choices.names}, **more}
 
     def _described(self, name: str) -> dict[str, Any]:
         """Return the description of a model that may be loaded or not."""
@@ -88,6 +90,11 @@ class Pages:
         """Convert tokens to text."""
         fields = await read_fields(request, Route.DETOKENIZE, self._service)
         return JSONResponse(with_warnings(await tokens.detokenize(fields, self._service), fields.warnings))
+
+
+def _embedder(embedder: Embedder) -> dict[str, Any]:
+    about = {"n_ctx": embedder.longest, "n_vocab": embedder.vocabulary, "n_embd": embedder.width, "embeddings": True}
+    return {"id": embedder.name, "object": "model", "created": 0, "owned_by": "localspec", "meta": about}
 
 
 def _model(loaded: Loaded) -> dict[str, Any]:

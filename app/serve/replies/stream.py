@@ -17,6 +17,8 @@ _SECONDS = 60.0
 """Seconds that a client may leave its receive window full."""
 WAITING = b": waiting\n\n"
 """A comment, which clients of event streams ignore; it keeps an idle connection open."""
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+"""Headers of an event stream, for programs between server and client."""
 DONE = b"data: [DONE]\n\n"
 """The last event of a stream, as OpenAI's clients expect it."""
 
@@ -72,7 +74,7 @@ class EventStream(Response):
         `silences` are maximum seconds without bytes: before the first event, and between events. `failure` makes the
         last event of a stream that fails, `comment` what is sent in a silence.
         """
-        super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"}, background=over)
+        super().__init__(headers=HEADERS, background=over)
         del self.headers["content-length"]
         self._events = events
         self._stop = stop
@@ -94,7 +96,7 @@ class EventStream(Response):
             await self._fail(send, Refused(500, MISTAKE))
             raise
         else:
-            await _end(send, b"")
+            await send_end(send, b"")
         finally:
             if self.background is not None:
                 await self.background()
@@ -102,7 +104,7 @@ class EventStream(Response):
     async def _send(self, send: Send) -> None:
         async with aclosing(self._events), aclosing(self._with_comments(*self._silences)) as parts:
             async for one in parts:
-                await _write(send, one)
+                await send_part(send, one)
 
     async def _with_comments(self, silence: float, further: float) -> AsyncGenerator[bytes]:
         """Yield events, and a comment after each silence; the first silence may have another length."""
@@ -126,17 +128,18 @@ class EventStream(Response):
     async def _fail(self, send: Send, refused: Refused) -> None:
         """End with an error event: the HTTP status was sent already."""
         self._refused(refused.status)
-        await _end(send, self._failure(refused))
+        await send_end(send, self._failure(refused))
 
 
-async def _end(send: Send, data: bytes) -> None:
+async def send_end(send: Send, data: bytes) -> None:
     """Send the end; drop it for a client that does not read it in time."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_SECONDS):
             await send({"type": "http.response.body", "body": data, "more_body": False})
 
 
-async def _write(send: Send, data: bytes) -> None:
+async def send_part(send: Send, data: bytes) -> None:
+    """Send a part; raises TimeoutError for a client that does not read it in time."""
     async with asyncio.timeout(_SECONDS):
         await send({"type": "http.response.body", "body": data, "more_body": True})
     # Buffered events never suspend: without a turn of the event loop a disconnected client goes unnoticed.

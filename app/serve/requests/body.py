@@ -28,8 +28,11 @@ _PARTS = 1 << 18
 """Maximum commas, opening brackets and strings: a prompt of 131,072 token ids has half as many."""
 
 
-async def read_fields(request: Request, route: Route, service: Service) -> Fields:
-    """Read a JSON object, with every field under its name here; raises Refused, also while no model is loaded."""
+async def read_fields(request: Request, route: Route, service: Service, *, leases: bool = True) -> Fields:
+    """Read a JSON object, with every field under its name here; raises Refused, also while no model is loaded.
+
+    Without `leases` the request needs no turn of the model that answers.
+    """
     service.check()
     if request.headers.get("content-encoding", "").strip().lower() not in _PLAIN:
         raise Refused(
@@ -41,7 +44,9 @@ async def read_fields(request: Request, route: Route, service: Service) -> Field
         return understood(Fields(_document(body)), route)
 
     fields = read() if len(body) < _LARGE else await service.parsing.body(read)
-    await request.state.lease.take(request, fields.text("model"))
+    name = fields.text("model")
+    if leases:
+        await request.state.lease.take(request, name, streams=fields.raw("stream") is True)
     return fields
 
 

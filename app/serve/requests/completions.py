@@ -24,6 +24,7 @@ from app.serve.requests.openai_fields import (
 )
 from app.serve.requests.prompts import Prompt
 from app.serve.requests.sampling import read_count, read_sampling, read_stops
+from app.serve.requests.tokens import spelling
 from app.serve.service import Service
 from models.base import Vocab
 from models.forms.grammar import Grammar
@@ -45,11 +46,20 @@ class CompletionsRequest:
     """Answers to each prompt."""
     warnings: tuple[str, ...] = ()
     """Fields that were changed or ignored."""
+    echoes: Sequence[str] = ()
+    """Text of the prompt of each request, which begins its answer; empty: prompts are not repeated."""
+    bos: int | None = None
+    """Token that the vocabulary puts before a text, and that is no part of it."""
 
     def reply(self, outcomes: Sequence[Outcome]) -> dict[str, Any]:
         """Return the reply to a request that does not stream."""
         choices = [
-            _choice(place, outcome.text, finish_reason(outcome.finish), self._logprobs(outcome.places))
+            _choice(
+                place,
+                (self.echoes[place] if self.echoes else "") + outcome.text,
+                finish_reason(outcome.finish),
+                self._logprobs((*self._of_prompt(place, outcome), *outcome.places)),
+            )
             for place, outcome in enumerate(outcomes)
         ]
         reply = {**head(_KIND, _PREFIX, self.model), "choices": choices, "usage": usage(outcomes, self.answers)}
@@ -80,6 +90,13 @@ class CompletionsRequest:
             yield event({**base, "choices": [], "usage": usage(outcomes, self.answers)})
         yield DONE
 
+    def _of_prompt(self, place: int, outcome: Outcome) -> Sequence[TokenLogprobs]:
+        """Return the prompt's tokens with their log probabilities, without one that is not in its text."""
+        places, question = outcome.prompt_places, self.requests[place].question
+        added = not question.tokens and places[:1] and places[0].emitted.token == self.bos
+        begins = added and self.echoes[place].startswith(places[0].emitted.data.decode(errors="replace"))
+        return places[1:] if added and not begins else places
+
     def _logprobs(self, places: Sequence[TokenLogprobs], start: int = 0) -> dict[str, Any] | None:
         return None if self.requests[0].question.listed is None else text_logprobs(places, start)
 
@@ -91,7 +108,7 @@ def read_completions(
     refuse_unsupported(fields)
     refuse_for_chats(fields)
     fields.text("model")
-    suffix = fields.text("suffix")
+    echoes, suffix = _read_echo(fields), fields.text("suffix")
     if suffix:
         require_filling(service)
     base = _question(
@@ -100,10 +117,33 @@ def read_completions(
     answers = read_answers(fields)
     if len(prompts) * answers > _MOST_ANSWERS:
         fields.refuse("n", f"asks for more than {_MOST_ANSWERS} answers to all prompts together")
+    vocab = service.loaded.vocab
+    if echoes:
+        base = replace(base, scores=base.listed)
     questions = [one for prompt in prompts for one in answers_to(_on(base, prompt, suffix), answers)]
-    requests = [EngineRequest(one, RequestKind.COMPLETION) for one in questions]
-    stream, tells_usage = fields.flag("stream"), wants_usage(fields)
-    return CompletionsRequest(requests, stream, tells_usage, service.loaded.name, answers, fields.warnings)
+    return CompletionsRequest(
+        [EngineRequest(one, RequestKind.COMPLETION) for one in questions],
+        fields.flag("stream"),
+        wants_usage(fields),
+        service.loaded.name,
+        answers,
+        fields.warnings,
+        [_text(prompt, vocab) for prompt in prompts for _ in range(answers)] if echoes else (),
+        vocab.bos,
+    )
+
+
+def _read_echo(fields: Fields) -> bool:
+    """Tell whether answers begin with their prompts; raises Refused."""
+    echoes = fields.flag("echo")
+    for other in ("stream", "suffix"):
+        if echoes and fields.raw(other):
+            fields.refuse("echo", f"can't be combined with '{other}'")
+    return echoes
+
+
+def _text(prompt: Prompt, vocab: Vocab) -> str:
+    return b"".join(spelling(vocab, token) for token in prompt.tokens).decode(errors="replace") or prompt.text
 
 
 def _question(fields: Fields, base: Question, form: Grammar | None, vocab: Vocab) -> Question:

@@ -31,7 +31,7 @@ class EngineRequest:
     @property
     def warms(self) -> bool:
         """Whether the request only fills the cache."""
-        return self.question.max_tokens == 0
+        return self.question.max_tokens == 0 and self.question.scores is None
 
     @property
     def urgency(self) -> Urgency:
@@ -68,3 +68,5 @@ class Outcome:
     """Log probabilities of all tokens, if requested."""
     stop: str = ""
     """The stop string that ended the answer; "": none did."""
+    prompt_places: tuple[TokenLogprobs, ...] = ()
+    """Log probabilities of the prompt's tokens, if requested; the first one's is not a number."""

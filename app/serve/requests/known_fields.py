@@ -22,6 +22,8 @@ class Route(StrEnum):
     INFILL = "/infill"
     TOKENIZE = "/tokenize"
     DETOKENIZE = "/detokenize"
+    SLOTS = "/slots"
+    EMBEDDINGS = "/v1/embeddings"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,8 @@ READ: Mapping[Route, frozenset[str]] = {
         Route.INFILL: f"{_NATIVE} input_prefix input_suffix input_extra cache_prompt n_cmpl lora",
         Route.TOKENIZE: "model content add_special parse_special with_pieces",
         Route.DETOKENIZE: "model tokens",
+        Route.SLOTS: "model filename",
+        Route.EMBEDDINGS: "model input encoding_format dimensions",
     }.items()
 }
 """Fields that each path reads."""
@@ -127,6 +131,8 @@ _AS_LOADED = "the model can't be changed after it is loaded"
 _SHORTEN = "this server does not cut prompts: send a shorter one"
 _NO_TEXTS = "this path sends texts to the model without a chat template"
 
+_NO_ECHO = Refusal("'echo' of /v1/completions repeats a prompt")
+
 REFUSED: Mapping[str, Refusal] = {
     **dict.fromkeys(
         ("logit_bias_exp", "bad_words", "bad_words_ids", "banned_strings", "banned_tokens"), Refusal(_BIAS)
@@ -169,8 +175,11 @@ REFUSED: Mapping[str, Refusal] = {
     **dict.fromkeys(
         ("return_token_ids", "return_tokens_as_token_ids"), Refusal("this server returns text; see /tokenize")
     ),
-    **dict.fromkeys(("return_full_text", "echo"), Refusal("this server does not repeat prompts")),
-    **dict.fromkeys(("prompt_logprobs", "decoder_input_details", "top_n_tokens"), Refusal("use 'logprobs'")),
+    "return_full_text": Refusal("'echo' of /v1/completions repeats a prompt"),
+    "top_n_tokens": Refusal("use 'logprobs'"),
+    **dict.fromkeys(
+        ("prompt_logprobs", "decoder_input_details"), Refusal("/v1/completions takes 'echo' with 'logprobs'")
+    ),
     "post_sampling_probs": Refusal("this server reports probabilities before sampling"),
     "guided_whitespace_pattern": Refusal("blanks of JSON are as this server has them"),
     "whitespace_pattern": Refusal("blanks of JSON are as this server has them"),
@@ -185,6 +194,7 @@ REFUSED: Mapping[str, Refusal] = {
 """Fields that would change an answer and are not supported."""
 REFUSED_HERE: Mapping[Route, Mapping[str, Refusal]] = {
     Route.CHAT: {
+        "echo": _NO_ECHO,
         "prompt": Refusal(_IN_MESSAGES),
         "suffix": Refusal("/v1/completions takes it"),
         "raw": Refusal("/completion takes a prompt that goes to the model without a template"),
@@ -196,6 +206,7 @@ REFUSED_HERE: Mapping[Route, Mapping[str, Refusal]] = {
         "system": Refusal("put it into 'prompt'"),
     },
     Route.COMPLETION: {
+        "echo": _NO_ECHO,
         "lora": Refusal(_AS_LOADED),
         "return_tokens": Refusal("this server returns only the text of an answer"),
         **dict.fromkeys(("tools", "messages"), Refusal(_NO_TEXTS)),
@@ -203,14 +214,17 @@ REFUSED_HERE: Mapping[Route, Mapping[str, Refusal]] = {
         "system_prompt": Refusal("put it into 'prompt'"),
     },
     Route.MESSAGES: {
+        "echo": _NO_ECHO,
         "mcp_servers": Refusal("this server connects to no other one: the client has to call tools"),
         "container": Refusal("this server runs no code"),
         "prompt": Refusal(_IN_MESSAGES),
     },
-    Route.RESPONSES: {"messages": Refusal("send them in 'input'")},
-    Route.INFILL: {"return_tokens": Refusal("this server returns only the text of an answer")},
+    Route.RESPONSES: {"echo": _NO_ECHO, "messages": Refusal("send them in 'input'")},
+    Route.INFILL: {"echo": _NO_ECHO, "return_tokens": Refusal("this server returns only the text of an answer")},
     Route.TOKENIZE: {"messages": Refusal("send a text in 'content'"), "prompt": Refusal("send the text in 'content'")},
     Route.DETOKENIZE: {},
+    Route.SLOTS: {},
+    Route.EMBEDDINGS: {"prompt": Refusal("send the text in 'input'"), "content": Refusal("send the text in 'input'")},
 }
 """Fields that only one path refuses, or refuses with another reason."""
 

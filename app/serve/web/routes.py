@@ -10,12 +10,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from app.serve.embeddings.door import EmbeddingsDoor
 from app.serve.messages.door import MessagesDoor
 from app.serve.replies.errors import MISTAKE, Gone, Refused, refusal
 from app.serve.replies.pages import Pages
 from app.serve.requests.asking import Asking
 from app.serve.responses.door import ResponsesDoor
 from app.serve.service import Service
+from app.serve.slots.door import SlotsDoor
 from app.serve.swapping.lease import Leased
 from app.serve.web.guard import Guard
 from models.errors import LocalspecError
@@ -77,6 +79,8 @@ def _routes(service: Service) -> list[Route]:
         ("/v1/messages/count_tokens",): messages.count,
         ("/tokenize",): pages.tokenize,
         ("/detokenize",): pages.detokenize,
+        ("/v1/embeddings", "/embeddings"): EmbeddingsDoor(service).create,
+        ("/slots/{number}",): SlotsDoor(service).act,
     }
     delete = {("/v1/responses/{name}",): responses.drop}
     return [

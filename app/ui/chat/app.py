@@ -101,6 +101,7 @@ class ChatApp(App[int]):
         self.last_words = record.notes()
         saved = record.conversation is not None and not record.private and bool(record.branch())
         self.resumed_by = record.conversation.id if record.conversation is not None and saved else ""
+        self.chat.link.leave(record.key)
         self.chat.link.close()
 
     def exit(self, *result: Any, **details: Any) -> None:

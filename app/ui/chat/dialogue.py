@@ -60,9 +60,9 @@ class Dialogue:
         self.record.hear(message)
         return entry
 
-    def resumed(self) -> tuple[Question, Sequence[Sequence[int]]]:
-        """Return the conversation so far as a question, and the tokens of its answers, for the engine to recall."""
-        return self._question(), self.record.spelled()
+    def resumed(self) -> tuple[Question, Sequence[Sequence[int]], str]:
+        """Return the conversation so far as a question, the tokens of its answers, and its key, for `Link.recall`."""
+        return self._question(), self.record.spelled(), self.record.key
 
     def rounds(self, entry: Entry) -> AnswerRounds | None:
         """Return how an answer's rounds went; None where that is not known."""

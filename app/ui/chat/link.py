@@ -13,7 +13,7 @@ from app.engine.conversation import messages as engine
 from app.engine.decoding.request import Question
 from app.engine.decoding.round import Clock
 from app.engine.runtime.load import LoadPlan, Progress
-from app.engine.runtime.thread import Engine, Steps, Ticket
+from app.engine.runtime.thread import Engine, Steps, Ticket, Urgency
 from app.engine.runtime.worker import Worker
 from app.ui.chat.messages import Heard, LoadProgress, Mail
 from drafters.registry import DrafterSpec
@@ -33,8 +33,14 @@ class Link(Protocol):
     def answer(self, question: Question) -> int:
         """Answer a question."""
 
-    def recall(self, conversation: Question, spelled: Sequence[Sequence[int]]) -> int:
-        """Remember in which tokens the answers of a conversation were given."""
+    def recall(self, conversation: Question, spelled: Sequence[Sequence[int]], key: str = "") -> int:
+        """Remember in which tokens the answers of a conversation were given; take its cache from disk by its key."""
+
+    def keep(self, key: str) -> None:
+        """Keep the cache of a saved conversation for a later run, while nothing else is wanted; "": it is not saved."""
+
+    def leave(self, key: str) -> None:
+        """Keep what is missing of a conversation's cache, if `keep` was called for it last, and wait for that."""
 
     def explain(self, settings: Question) -> int:
         """Request the costs and gains of drafting, and the draft length under the settings of the next answer."""
@@ -63,6 +69,7 @@ class EngineLink:
         self._jobs = 0
         self._lock = threading.Lock()
         self._open: dict[int, Ticket] = {}
+        self._kept = ""
 
     def load(self, plan: LoadPlan | None = None) -> int:
         """Load what a plan names, at first the one given at the start."""
@@ -76,9 +83,21 @@ class EngineLink:
         """Answer a question."""
         return self._submit(lambda worker, _: worker.answer(question))
 
-    def recall(self, conversation: Question, spelled: Sequence[Sequence[int]]) -> int:
-        """Remember in which tokens the answers of a conversation were given."""
-        return self._submit(lambda worker, _: worker.recall(conversation, spelled))
+    def recall(self, conversation: Question, spelled: Sequence[Sequence[int]], key: str = "") -> int:
+        """Remember in which tokens the answers of a conversation were given; take its cache from disk by its key."""
+        return self._submit(lambda worker, _: worker.recall(conversation, spelled, key))
+
+    def keep(self, key: str) -> None:
+        """Keep the cache of a saved conversation for a later run, while nothing else is wanted; "": it is not saved."""
+        self._kept = key
+        if key:
+            self._engine.submit(lambda worker: worker.keep(key), lambda _: None, urgency=Urgency.IDLE)
+
+    def leave(self, key: str) -> None:
+        """Keep what is missing of a conversation's cache, if `keep` was called for it last, and wait for that."""
+        if key and key == self._kept:
+            for _ in self._engine.stream(lambda worker: worker.keep(key, leaving=True)):
+                pass
 
     def explain(self, settings: Question) -> int:
         """Request the costs and gains of drafting."""

@@ -90,6 +90,7 @@ def _on_ended(screen: ConversationScreen, ended: Ended) -> None:
     screen.flow.hear(ended, screen.now())
     if entry is None:
         return
+    screen.link.keep(screen.dialogue.record.key)
     if ended.answer:
         screen.transcript.append(entry, ended.text)
         has_text = bool(screen.dialogue.record.entries[entry].parts.answer)

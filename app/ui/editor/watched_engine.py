@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
 
+from app.engine.conversation.messages import PromptScored
 from app.engine.conversation.session import Reading
 from app.engine.decoding.request import Question
 from app.engine.runtime.async_engine import AnswerMessage, AsyncEngine
@@ -52,6 +53,6 @@ class WatchedEngine(AsyncEngine):
     def _hear(self, message: AnswerMessage) -> None:
         if isinstance(message, Reading):
             self._flow.reading = message
-        else:
+        elif not isinstance(message, PromptScored):
             self._flow.hear(message, self._now())
         self._drawn()

@@ -8,6 +8,7 @@ from fakes import FakeClock
 from tiny_gguf import write_llama
 
 from app.engine.costs.pass_cost import VerifyCurve
+from app.engine.runtime import machine_measurements
 from app.engine.runtime.load import LoadPlan
 from app.engine.runtime.machine_measurements import MachineMeasurements
 from drafters.registry import parse_drafter
@@ -16,6 +17,11 @@ from models.llama.model import LlamaModel
 from models.system.remembered import Remembered
 
 WIDTHS = (1, 2, 4)
+
+
+@pytest.fixture(autouse=True)
+def nothing_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_measurements, "_last_measured", {})
 
 
 @pytest.fixture
@@ -38,11 +44,12 @@ class Machine:
     def __init__(self, plan: LoadPlan, model: LlamaModel) -> None:
         self._plan, self._model = plan, model
         self.measured: list[str] = []
+        self.clock = FakeClock(0.001)
 
     def load(self, others: float) -> tuple[MachineMeasurements, VerifyCurve]:
         """Measure, or take what is stored."""
         seen = MachineMeasurements(
-            self._plan, FakeClock(0.001), lambda text, _: self.measured.append(text), others=lambda: others
+            self._plan, self.clock, lambda text, _: self.measured.append(text), others=lambda: others
         )
         return seen, seen.target_curve(self._model, WIDTHS)
 
@@ -58,6 +65,9 @@ def test_a_disturbed_curve_is_used_and_measured_again_once_the_machine_is_quiet(
     assert len(machine.measured) == 1
     assert machine.load(others=0.6)[1].disturbed, "the machine is still busy, so a new measurement is no better"
     assert len(machine.measured) == 1
+    assert machine.load(others=0.0)[1].disturbed, "a server that changes models does not measure at each load"
+    assert len(machine.measured) == 1
+    machine.clock.calls += 700_000
     assert not machine.load(others=0.0)[1].disturbed
     assert len(machine.measured) == 2
     assert not machine.load(others=0.6)[1].disturbed
@@ -77,3 +87,13 @@ def test_passes_that_disprove_a_stored_curve_have_it_measured_again(plan: LoadPl
     assert machine.load(others=0.9)[1].disturbed
     assert not machine.load(others=0.0)[1].disturbed
     assert len(machine.measured) == 2
+
+
+def test_an_implausible_curve_is_marked_though_the_machine_seemed_quiet(
+    plan: LoadPlan, model: LlamaModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Machine(plan, model)
+    monkeypatch.setattr(machine_measurements, "is_steady", lambda _: False)
+    assert machine.load(others=0.0)[1].disturbed
+    assert machine.load(others=0.0)[1].disturbed
+    assert len(machine.measured) == 1

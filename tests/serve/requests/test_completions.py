@@ -105,9 +105,9 @@ def test_prompts_that_can_not_be_read_are_refused(server: Served, prompt: Any, p
     assert part in error["message"]
 
 
-@pytest.mark.parametrize("field", ["echo", "best_of", "n", "n_probs", "ignore_eos"])
+@pytest.mark.parametrize("field", ["best_of", "n", "n_probs", "ignore_eos"])
 def test_what_is_not_supported_is_refused(server: Served, field: str) -> None:
-    value = {"echo": True, "best_of": 3, "n": 9, "n_probs": 5, "ignore_eos": True}[field]
+    value = {"best_of": 3, "n": 9, "n_probs": 5, "ignore_eos": True}[field]
     status, error = server.refused(PATH, prompt="a", **{field: value})
     assert (status, error["param"]) == (400, field)
 

@@ -37,6 +37,7 @@ class RecordedLink:
         self.plans: list[LoadPlan | None] = []
         self.asked: list[Question] = []
         self.stops = 0
+        self.kept: list[str] = []
 
     def say(self, *messages: Message) -> None:
         """Post what the engine says to the last job."""
@@ -63,8 +64,14 @@ class RecordedLink:
         self.asked.append(question)
         return self._next()
 
-    def recall(self, conversation: Question, spelled: Sequence[Sequence[int]]) -> int:  # noqa: ARG002
+    def recall(self, conversation: Question, spelled: Sequence[Sequence[int]], key: str = "") -> int:  # noqa: ARG002
         return self._next()
+
+    def keep(self, key: str) -> None:
+        self.kept.append(key)
+
+    def leave(self, key: str) -> None:
+        self.kept.append(f"{key} at the end")
 
     def explain(self, settings: Question) -> int:  # noqa: ARG002
         return self._next()

@@ -244,6 +244,10 @@ class Scripted:
     def recall(self, *_: object) -> int:
         return self._tell()
 
+    def keep(self, _: str) -> None: ...
+
+    def leave(self, _: str) -> None: ...
+
     def explain(self, *_: object) -> int:
         return self._tell()
 

@@ -1,0 +1,1 @@
+"""`/v1/embeddings`: a second, small model that turns texts into vectors."""

@@ -1,0 +1,1 @@
+"""`/slots`: what a slot has read, saved to a file and restored from it."""

@@ -1,0 +1,1 @@
+"""Embeddings: models that turn a text into one vector."""
