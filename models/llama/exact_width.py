@@ -13,6 +13,7 @@ import numpy as np
 from models.base import LanguageModel
 from models.llama.cache_types import summed_in_parts
 from models.llama.model import LlamaModel
+from models.llama.remote.remote_model import RemoteModel
 
 WIDEST = 32
 """Wider passes are not looked at: the check has to be over in a second or two."""
@@ -50,7 +51,11 @@ def exact_width(model: LanguageModel) -> int:
 
 def _go_deep(model: LanguageModel) -> bool:
     """Let passes attend to a deep text, where the start of one promises nothing for it; tell whether they do now."""
-    if not isinstance(model, LlamaModel) or not model.max_branches or not summed_in_parts(model.cache_types):
+    if (
+        not isinstance(model, LlamaModel | RemoteModel)
+        or not model.max_branches
+        or not summed_in_parts(model.cache_types)
+    ):
         return False
     if (cells := min(_DEEP, model.context_size - WIDEST)) >= _BLOCK:
         model.stretch(cells)
