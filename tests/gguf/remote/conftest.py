@@ -2,8 +2,7 @@
 
 import pytest
 from known_probes import remember_probes
-
-from models.llama.weights.workers import has_workers
+from workers import require_an_engine_with_workers
 
 
 @pytest.fixture(autouse=True)
@@ -13,4 +12,4 @@ def _probes_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _built_with_workers() -> None:
-    assert has_workers(), "the engine is built with GGML_RPC=ON, see pyproject.toml"
+    require_an_engine_with_workers()

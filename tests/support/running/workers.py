@@ -1,5 +1,6 @@
 """Workers on this machine: processes that hold layers of a model, each on a free port."""
 
+import os
 import signal
 import socket
 import subprocess
@@ -9,7 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import pytest
 from run_localspec import ROOT, environment
+
+from models.llama.weights.workers import has_workers
 
 _SECONDS = 60
 """Seconds in which a worker listens: it loads the engine and localspec's kernels first."""
@@ -66,6 +70,13 @@ class WorkerProcess:
             except OSError:
                 return True
         return False
+
+
+def require_an_engine_with_workers() -> None:
+    """Skip with an engine of an earlier build, but fail in CI, which builds it as pyproject.toml says."""
+    if not has_workers():
+        assert "CI" not in os.environ, "the engine is built with GGML_RPC=ON, see pyproject.toml"
+        pytest.skip("the engine was built without GGML_RPC: uv sync --reinstall-package llama-cpp-python")
 
 
 @contextmanager
