@@ -25,6 +25,7 @@ LARGE: dict[str, str] = {
     "Metrics": "one Prometheus counter or histogram each",
     "Ggml": "one function of ggml each",
     "LlamaModel": "the handles of llama.cpp, and what was read of the model once: each pass needs them without a call",
+    "RemoteModel": "the attributes that the protocol LanguageModel has, a child process, and the vocabulary",
     "ToyModel": "the tables of a whole language model",
     "ModelView": "the nine attributes that the protocol LanguageModel has, of the model behind, and a text of its own",
     "HeadModel": "the attributes that the protocol LanguageModel has, a head, its target, and what it read of both",

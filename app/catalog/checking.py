@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from app.catalog.checking_head import run_head_check
@@ -24,7 +24,10 @@ from models.library.catalog import find_model
 from models.library.head_files import is_head_file
 from models.llama.cache_types import CacheTypes
 from models.llama.devices import gpus
+from models.llama.load import LlamaOptions
 from models.llama.memory import MemoryPlan, Need, Room, beyond_training, default_context, largest_context, room_for
+from models.llama.weights.load_params import check_devices
+from models.llama.weights.placed import Placed, place_weights
 from models.system.machine import available_memory
 
 _HEAD = ("", "weights", "cache", "buffers", "together")
@@ -52,6 +55,8 @@ class Checked:
     """Longest context at which all models fit together; 0 for none."""
     foreseen: Foreseen | None
     """Predicted speed-up; None for models that are not a pair."""
+    placed: Placed | None = None
+    """Placement that flags ask for; None where they ask for none."""
     standing: Standing | None = None
     """The draft model that needs no flag; None where a draft model was given, or none can draft."""
 
@@ -68,7 +73,11 @@ class Checked:
     @property
     def fits(self) -> bool:
         """Whether all models fit in free memory."""
-        return self.need <= self.room.free
+        layout = self.placed.layout if self.placed else None
+        if layout is None:
+            return self.need <= self.room.free
+        drafts = sum(plan.total for plan in self.plans[1:])
+        return layout.on_gpu + drafts <= self.room.free and layout.in_main <= available_memory()
 
     @property
     def exit_code(self) -> int:
@@ -78,8 +87,16 @@ class Checked:
         return 0 if self.fits else MemoryLimitError.exit_code
 
 
-def run_check(target: str, draft: str | None, context: int, cache_types: CacheTypes, *, as_json: bool) -> int:
-    """Print the verdict; return the exit code.
+def run_check(
+    target: str,
+    draft: str | None,
+    context: int,
+    cache_types: CacheTypes,
+    *,
+    as_json: bool,
+    options: LlamaOptions | None = None,
+) -> int:
+    """Print the verdict; return the exit code. `options` say where the weights go, if flags do.
 
     Raises ModelFileError for a missing or damaged file. `target` may be a pair card; its draft model then counts unless
     another is given.
@@ -87,7 +104,7 @@ def run_check(target: str, draft: str | None, context: int, cache_types: CacheTy
     named = taken_apart(target, draft)
     if named.draft is not None and is_head_file(find_model(named.draft)):
         return run_head_check(find_model(named.target), find_model(named.draft), context, cache_types, as_json=as_json)
-    checked = look(named.target, named.draft, context, cache_types)
+    checked = look(named.target, named.draft, context, cache_types, options)
     if as_json:
         Terminal().say(json.dumps(_record(checked)) + "\n")
     else:
@@ -95,7 +112,9 @@ def run_check(target: str, draft: str | None, context: int, cache_types: CacheTy
     return checked.exit_code
 
 
-def look(target: str, draft: str | None, context: int, cache_types: CacheTypes) -> Checked:
+def look(
+    target: str, draft: str | None, context: int, cache_types: CacheTypes, options: LlamaOptions | None = None
+) -> Checked:
     """Return the results for one or two models, from their headers; raises ModelFileError."""
     models = tuple(read(read_model(find_model(name))) for name in (target, draft) if name is not None)
     found = check_read(*models) if len(models) > 1 else None
@@ -108,7 +127,14 @@ def look(target: str, draft: str | None, context: int, cache_types: CacheTypes) 
     reasons, differences, notes = (found.reasons, found.differences, found.notes) if found else ((), (), ())
     largest = largest_context([need.shape for need in needs], room.free, cache_types, on_gpu=room.on_gpu)
     standing = standing_of(models[0], cache_types) if found is None else None
-    return Checked(models, reasons, differences, notes, plans, room, largest, _foreseen(models, found), standing)
+    placed = None if options is None else _placed(models[0].info, replace(options, context_size=context), needs[1:])
+    foreseen = _foreseen(models, found)
+    return Checked(models, reasons, differences, notes, plans, room, largest, foreseen, placed, standing)
+
+
+def _placed(target: ModelInfo, options: LlamaOptions, others: Sequence[Need]) -> Placed:
+    check_devices(options.placement.overrides)
+    return place_weights(target.path, options, 1, others)
 
 
 def _foreseen(models: Sequence[ReadModel], found: PairFindings | None) -> Foreseen | None:
@@ -216,7 +242,8 @@ def _memory(checked: Checked) -> list[str]:
     context = checked.plans[0].context
     beyond = beyond_training(context, checked.infos[0].context)
     lines = [f"Memory with a context of {context:,} tokens:", *table(_HEAD, rows, 2, {0})]
-    return [*lines, *wrapped(beyond, 0)] if beyond else lines
+    lines += wrapped(beyond, 0) if beyond else []
+    return lines + [line for text in (checked.placed.words if checked.placed else ()) for line in wrapped(text, 0)]
 
 
 def _verdict(checked: Checked) -> list[str]:
@@ -262,6 +289,7 @@ def _record(checked: Checked) -> dict[str, Any]:
         "notes": checked.notes,
         "broken_chat_templates": broken_templates(checked.models[0]),
         "chat_templates_equal": len({model.template for model in checked.models}) == 1 if both else None,
+        "placement": checked.placed.record if checked.placed else None,
         "standing": checked.standing.record if checked.standing else None,
         "predicted": prediction_record(checked.foreseen) if checked.foreseen else None,
         "need": checked.need,

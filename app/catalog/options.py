@@ -1,12 +1,19 @@
 """The commands `models` and `check`, their flags and help; their code is imported when they run."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from app.flags.context_size import CONTEXT_HELP, ContextSetting, ContextSize
-from app.flags.declaring import ModelName
+from app.flags.declaring import Command, ModelName, add_options
+from app.flags.options import CACHE_K_HELP, CACHE_V_HELP
+from app.flags.placing import PLANNED, gpu_layers, read_placement
 from models.llama.cache_types import CACHE_TYPES
+
+if TYPE_CHECKING:
+    from models.llama.load import LlamaOptions
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 _YES = click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
@@ -15,12 +22,8 @@ _CONTEXT = click.option(
     "-c", "--ctx-size", default=0, type=ContextSize(), metavar="N|auto", help=CONTEXT_HELP, show_default=True
 )
 _CACHE = click.Choice(CACHE_TYPES)
-_KEYS = click.option(
-    "-ctk", "--cache-type-k", "keys", default="auto", type=_CACHE, help="Type of cached keys; auto: exact."
-)
-_VALUES = click.option(
-    "-ctv", "--cache-type-v", "values", default="auto", type=_CACHE, help="Type of cached values; auto: exact."
-)
+_KEYS = click.option("-ctk", "--cache-type-k", "keys", default="auto", type=_CACHE, help=CACHE_K_HELP)
+_VALUES = click.option("-ctv", "--cache-type-v", "values", default="auto", type=_CACHE, help=CACHE_V_HELP)
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 _FOLDERS = click.option("--dir", "folders", multiple=True, type=_FOLDER, help="Also search this folder. Repeatable.")
 
@@ -177,12 +180,17 @@ def _remove(*, names: tuple[str, ...], yes: bool) -> None:
     click.get_current_context().exit(remove_models(names, ask=not yes))
 
 
+def _placing(command: Command) -> Command:
+    return add_options(command, PLANNED)
+
+
 @click.command(help=_CHECK_HELP, short_help="Check that TARGET and DRAFT are a pair and fit in memory.")
 @click.argument("target", type=ModelName("starter"))
 @click.argument("draft", required=False, type=ModelName("starter"))
 @_CONTEXT
 @_KEYS
 @_VALUES
+@_placing
 @_JSON
 @click.pass_context
 def check(
@@ -195,10 +203,24 @@ def check(
     keys: str,
     values: str,
     as_json: bool,
+    **placing: Any,
 ) -> None:
     """Check that a draft model suits a target and that both fit in memory."""
     from app.catalog.checking import run_check
     from app.catalog.inspection import context_for
 
     tokens = context_for(target, draft, ctx_size, (keys, values))
-    context.exit(run_check(target, draft, tokens, (keys, values), as_json=as_json))
+    options = _placed_as(placing, keys, values) if _asks(placing) else None
+    context.exit(run_check(target, draft, tokens, (keys, values), as_json=as_json, options=options))
+
+
+def _asks(placing: Mapping[str, Any]) -> bool:
+    """Return whether any flag says where weights go."""
+    return placing["gpu_layers"] != -1 or any(value for name, value in placing.items() if name != "gpu_layers")
+
+
+def _placed_as(placing: Mapping[str, Any], keys: str, values: str) -> "LlamaOptions":
+    from models.llama.load import LlamaOptions
+
+    layers, placement = gpu_layers(placing), read_placement(placing)
+    return LlamaOptions(gpu_layers=layers, cache_type_k=keys, cache_type_v=values, placement=placement)

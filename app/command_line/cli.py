@@ -31,6 +31,7 @@ from app.shell.error_lines import asks_for_lines, reported_errors
 from app.shell.terminal import Terminal
 from app.tune.options import tune_options
 from app.verify.options import verify_options
+from app.worker.options import worker
 from models.errors import UsageError
 from models.system.home import check_home
 
@@ -229,6 +230,7 @@ command_line.add_command(complete)
 command_line.add_command(history)
 command_line.add_command(serve)
 command_line.add_command(lsp)
+command_line.add_command(worker)
 command_line.add_command(models)
 command_line.add_command(check)
 command_line.add_command(doctor)

@@ -8,13 +8,15 @@ from models.library.catalog import STARTER
 from models.library.names import hub_name
 
 _MODELS = frozenset({"model", "model_option", "draft", "embedding_model"})
-_FILES = frozenset({"prompts", "prediction"})
+_FILES = frozenset({"prompts", "prediction", "lora"})
 """Parameters that name a file to read. Paths of written files start at the working directory."""
 _ALONE = "model:"
 
 
 def seen_from(folder: Path, parameter: str, value: object) -> object:
     """Return a setting for use from any folder: a relative path gets the file's folder in front."""
+    if isinstance(value, list):
+        return [seen_from(folder, parameter, each) for each in value]
     if not isinstance(value, str) or not value or value.startswith("~"):
         return value
     if parameter in _FILES:

@@ -19,14 +19,20 @@ from models.library.catalog import STARTER
 from models.system.bounded_read import parse_json, read_regular
 from models.system.whole_file import write_whole
 
-USERS = frozenset({"host", "api_key", "allow_host", "allow_origin", "card", "plot", "slot_save_path"})
-"""Parameters that open a server or name files to write: a project's file never sets them, even if trusted."""
+USERS = frozenset(
+    {"host", "api_key", "allow_host", "allow_origin", "card", "plot", "slot_save_path", "rpc", "rpc_no_authentication"}
+)
+"""Parameters that open a server, send text to other machines or name files to write.
+
+A project's file never sets them, even if trusted.
+"""
 _KEPT = frozenset({"no_history", "no_memory"})
 """Parameters that save less: a project's file may turn them on, never off."""
 _FREE = frozenset(
     {
         *_KEPT,
         "overflow", "think", "stop", "predict", "ctx_size", "threads", "threads_batch", "gpu_layers", "flash_attn",
+        "cpu_moe", "n_cpu_moe", "tensor_split",
         "cache_type_k", "cache_type_v", "no_draft_copy", "draft_max", "no_adapt", "strict", "explain", "temp", "top_k",
         "top_p", "min_p", "repeat_penalty", "repeat_last_n", "presence_penalty", "frequency_penalty", "seed", "as_json",
         "plain", "theme", "vim", "key", "classes", "limit", "samples", "seconds", "no_card", "max_lines", "time_limit",

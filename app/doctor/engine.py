@@ -11,7 +11,7 @@ from models.errors import LocalspecError
 from models.gguf.file import check_file
 from models.library.catalog import STARTER, find_model
 from models.llama.bindings import VERSION
-from models.llama.devices import Build, Device, Kind, in_use
+from models.llama.devices import WORKERS, Build, Device, Kind, in_use
 from models.llama.probe import FirstDecode, try_decode
 from models.system.installing import rebuild_command
 from models.system.machine import processor_flags
@@ -127,7 +127,7 @@ def _blas(build: Build) -> Finding:
 
 
 def _gpu(build: Build, root: Path) -> Finding:
-    used, others = in_use(build.devices), [name for name in build.back_ends if name not in ("CPU", "BLAS")]
+    used, others = in_use(build.devices), [name for name in build.back_ends if name not in ("CPU", "BLAS", WORKERS)]
     values = {"in_use": [device.name for device in used]}
     if used:
         return _engine("GPU", f"models run on {', '.join(device.name for device in used)}", values=values)

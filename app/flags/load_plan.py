@@ -7,11 +7,13 @@ from app.catalog.pairs import taken_apart
 from app.config.origin import places_of
 from app.engine.runtime.load import LoadPlan
 from app.flags.context_size import AUTO
+from app.flags.placing import gpu_layers, read_adapters, read_placement
 from app.shell.paths import draft_copies, machine_memory
 from app.shell.terminal import Terminal
 from drafters.registry import parse_drafter
 from models.errors import UsageError
 from models.library.catalog import STARTER
+from models.llama.cache_types import QUANTISED
 from models.llama.exact_width import WIDEST
 from models.llama.load import LlamaOptions
 from models.system.counted import counted
@@ -23,9 +25,10 @@ _FLASH = {"auto": None, "on": True, "off": False}
 
 def read_plan(model: str, flags: dict[str, Any]) -> LoadPlan:
     """Read the load plan; raises UsageError, and ModelFileError for a pair with a missing model."""
-    if flags["flash_attn"] == "off" and flags["cache_type_v"] == "q8_0":
+    if flags["flash_attn"] == "off" and flags["cache_type_v"] in QUANTISED:
         where = places_of("cache_type_v", "flash_attn")
-        raise UsageError("-ctv q8_0 needs flash attention, but -fa is off.", cause=where, hint=_ORIGINS)
+        kind = flags["cache_type_v"]
+        raise UsageError(f"-ctv {kind} needs flash attention, but -fa is off.", cause=where, hint=_ORIGINS)
     if flags["allow_rounding"] and flags.get("strict", False):
         raise UsageError("--strict and --allow-rounding contradict each other.", hint=_ORIGINS)
     terminal = Terminal(quiet=flags.get("quiet", False))
@@ -35,12 +38,14 @@ def read_plan(model: str, flags: dict[str, Any]) -> LoadPlan:
         context_size=0 if fits else flags["ctx_size"],
         threads=flags["threads"],
         batch_threads=flags["threads_batch"],
-        gpu_layers=flags["gpu_layers"],
+        gpu_layers=gpu_layers(flags),
         max_rows=max(WIDEST, (flags["draft_max"] or 0) + 1),
         flash_attention=_FLASH[flags["flash_attn"]],
         cache_type_k=flags["cache_type_k"],
         cache_type_v=flags["cache_type_v"],
         lock=flags.get("mlock", False),
+        placement=read_placement(flags),
+        adapters=read_adapters(flags),
     )
     named = taken_apart(model, None if flags["draft"] == "auto" else flags["draft"])
     if named.note:

@@ -9,6 +9,7 @@ from app.chat_input.themes import THEMES
 from app.flags.context_size import CONTEXT_HELP, ContextSize
 from app.flags.declaring import OUTPUT, Command, FileName, ModelName, add_options, option
 from app.flags.number_types import FiniteRange, LayerCount, TokenLimit
+from app.flags.placing import ADAPTERS, PLACING, RPC
 from drafters.registry import drafter_help, names_to_offer
 from models.llama.cache_types import CACHE_TYPES
 
@@ -19,6 +20,8 @@ _FLASH = click.Choice(["auto", "on", "off"])
 _ACCEPT = click.Choice(["coupled", "residual", "block", "typical"])
 _OVERFLOW = click.Choice(["drop", "stop"])
 THINK = click.Choice(["auto", "on", "off", "low", "medium", "high"])
+CACHE_K_HELP = "Type of cached keys; auto: exact. Types below f16 change the answers of the model, q4_0 most."
+CACHE_V_HELP = "Type of cached values, as for keys; auto: exact."
 GPU_HELP = "Number of layers on the GPU, if the build supports one; -1 or all: all layers; 0: none."
 _THREADS_HELP = "Number of threads; 0: one per physical core, and fewer while other programs hold cores."
 _BATCH_THREADS_HELP = "Threads for reading prompts and verifying drafts; 0: as -t."
@@ -84,7 +87,9 @@ MODEL_OPTIONS = (
     option(_MODEL, "-c", "--ctx-size", default=0, type=ContextSize(), metavar="N|auto", help=CONTEXT_HELP),
     option(_MODEL, "-t", "--threads", default=0, type=THREADS, help=_THREADS_HELP),
     option(_MODEL, "-tb", "--threads-batch", default=0, type=THREADS, help=_BATCH_THREADS_HELP),
-    option(_MODEL, "-ngl", "--gpu-layers", "--n-gpu-layers", default=-1, type=GPU_LAYERS, help=GPU_HELP),
+    *PLACING,
+    ADAPTERS,
+    *RPC,
     option(
         _MODEL,
         "-fa",
@@ -93,8 +98,8 @@ MODEL_OPTIONS = (
         type=_FLASH,
         help="Flash attention; auto: on where model and device support it.",
     ),
-    option(_MODEL, "-ctk", "--cache-type-k", default="auto", type=_CACHE, help="Type of cached keys; auto: exact."),
-    option(_MODEL, "-ctv", "--cache-type-v", default="auto", type=_CACHE, help="Type of cached values; auto: exact."),
+    option(_MODEL, "-ctk", "--cache-type-k", default="auto", type=_CACHE, help=CACHE_K_HELP),
+    option(_MODEL, "-ctv", "--cache-type-v", default="auto", type=_CACHE, help=CACHE_V_HELP),
     option(
         _MODEL, "--mlock", is_flag=True, help="Lock the weights in memory, so that the system never swaps them out."
     ),

@@ -8,12 +8,24 @@ The two disagree in the last bits, and drafting would change the text.
 CacheTypes = tuple[str, str]
 """Types of cached keys and of values, each one of `CACHE_TYPES`."""
 AUTO: CacheTypes = ("auto", "auto")
-BYTES_OF = {"f32": 4.0, "f16": 2.0, "bf16": 2.0, "q8_0": 34 / 32}
-"""Bytes of one value."""
+BYTES_OF = {
+    "f32": 4.0,
+    "f16": 2.0,
+    "bf16": 2.0,
+    "q8_0": 34 / 32,
+    "q5_1": 24 / 32,
+    "q5_0": 22 / 32,
+    "q4_1": 20 / 32,
+    "q4_0": 18 / 32,
+    "iq4_nl": 18 / 32,
+}
+"""Bytes of one value: 32 values of a quantised type are stored together, with their scale."""
+QUANTISED = frozenset(kind for kind, size in BYTES_OF.items() if size < 2)
+"""Types that need flash attention where values have them."""
 CACHE_TYPES = ("auto", *BYTES_OF)
 """Values of --cache-type."""
 _BLOCK = 32
-"""Values that q8_0 stores together: a head must hold whole blocks."""
+"""Values that a quantised type stores together: a head must hold whole blocks."""
 _STEP = 128
 """Values that the quickest kernel for f16 takes at once, where a processor has it; it takes those left over singly."""
 

@@ -28,7 +28,17 @@ _CELLS = 256
 """llama.cpp rounds a context up to a multiple of it, after it has bounded a pass by what was asked for."""
 _SPARSE = "minimax-m3"
 """Its attention would be dense, and its text another, where sequences share cells."""
-TYPE_IDS = {"f32": 0, "f16": 1, "bf16": 30, "q8_0": 8}
+TYPE_IDS = {
+    "f32": 0,
+    "f16": 1,
+    "bf16": 30,
+    "q8_0": 8,
+    "q5_1": 7,
+    "q5_0": 6,
+    "q4_1": 3,
+    "q4_0": 2,
+    "iq4_nl": 20,
+}
 """Types of cached keys and values, by the numbers that llama.cpp gives them."""
 
 
@@ -60,7 +70,8 @@ def _context(model: Any, options: LlamaOptions, abort: AbortFlag, path: Path, ro
     api = llama_cpp()
     params = _context_params(model, options)
     needed = cache_bytes(model, params.n_ctx, options)
-    if not has_gpu(options) and needed > available_memory():
+    elsewhere = has_gpu(options) or options.placement.workers
+    if not elsewhere and needed > available_memory():
         # An upper bound where layers have no cache; the header knows which.
         shape = model_info(path).shape
         needed = min(needed, plan_memory(shape, params.n_ctx, cache_types(model, options)).cache)

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import IntEnum
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,8 @@ _WITHOUT_A_GPU = ("ggml", "ggml-base", "ggml-blas", "ggml-rpc")
 _PROCESSORS = "ggml-cpu"
 """One library, or one for each kind of processor."""
 _METAL = ("MTL", "Metal")
+WORKERS = "RPC"
+"""The back end whose devices are other machines; each calls itself a GPU."""
 
 
 class Kind(IntEnum):
@@ -83,9 +86,18 @@ class Build:
 def in_use(devices: Sequence[Device]) -> tuple[Device, ...]:
     """Return the GPUs that a model goes to: integrated ones only where there are no others."""
     for kind in (Kind.GPU, Kind.INTEGRATED):
-        if found := tuple(device for device in devices if device.kind is kind):
+        if found := tuple(device for device in devices if device.kind is kind and device.back_end != WORKERS):
             return found
     return ()
+
+
+@cache
+def finds_gpu() -> bool:
+    """Return whether the engine has a GPU of this machine; raises LocalspecError for an engine that can't be used.
+
+    llama.cpp's own answer counts workers on other machines, and so is true for each build that could reach one.
+    """
+    return bool(in_use(_devices()))
 
 
 def gpus() -> tuple[Device, ...]:

@@ -14,6 +14,7 @@ from models.base import LanguageModel, Logits
 from models.llama.cache_types import summed_in_parts
 from models.llama.load import threads_of
 from models.llama.model import LlamaModel
+from models.llama.remote.remote_model import RemoteModel
 
 WIDEST = 32
 """Wider passes are not looked at: the check has to be over in a second or two."""
@@ -51,10 +52,10 @@ def exact_width(model: LanguageModel) -> int:
 
 def _go_deep(model: LanguageModel) -> bool:
     """Let passes attend to a deep text, where the start of one promises nothing for it; tell whether they do now."""
-    return isinstance(model, LlamaModel) and summed_in_parts(model.cache_types) and _stretch(model)
+    return isinstance(model, LlamaModel | RemoteModel) and summed_in_parts(model.cache_types) and _stretch(model)
 
 
-def _stretch(model: LlamaModel) -> bool:
+def _stretch(model: LlamaModel | RemoteModel) -> bool:
     """Let passes attend to a deep text, where the memory allows that; tell whether they do now."""
     if not model.max_branches:
         return False

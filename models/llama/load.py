@@ -1,6 +1,7 @@
 """Loading of weights into memory, with a check of all that llama.cpp would crash on."""
 
 import ctypes
+import hashlib
 import os
 import re
 import sys
@@ -11,15 +12,19 @@ from pathlib import Path
 from typing import Any
 
 from models.abort import AbortFlag
-from models.errors import Cancelled, LocalspecError, MemoryLimitError, ModelFileError
+from models.errors import Cancelled, LocalspecError, MemoryLimitError, ModelFileError, UsageError
 from models.gguf.file import check_file, parts_of
 from models.gguf.header import read_model
 from models.gguf.model_info import model_info
 from models.gguf.parameter_count import parameter_count
 from models.kernels.takeover import suits
 from models.llama.bindings import kernels, llama_cpp, recent_errors
+from models.llama.devices import finds_gpu
 from models.llama.memory import Need
 from models.llama.screen import Screen, open_screen, output_as_it_is
+from models.llama.weights.adapters import Adapter
+from models.llama.weights.load_params import apply_placement
+from models.llama.weights.placement import USUAL, Placement
 from models.system.locked import lock_limit
 from models.system.machine import available_memory, physical_cores
 
@@ -54,9 +59,9 @@ class LlamaOptions:
     flash_attention: bool | None = None
     """None: on a processor it is on, on a GPU llama.cpp decides."""
     cache_type_k: str = "auto"
-    """Type of the cached keys: f32, f16, bf16 or q8_0; auto: one for which passes of different widths agree."""
+    """Type of the cached keys, see `CACHE_TYPES`; auto: one for which passes of different widths agree."""
     cache_type_v: str = "auto"
-    """Type of the cached values, as for keys; q8_0 needs flash attention."""
+    """Type of the cached values, as for keys; a quantised one needs flash attention."""
     extra_buffers: bool | None = None
     """Rearrange weights for llama.cpp's own fast kernels, AMX among them.
 
@@ -75,8 +80,27 @@ class LlamaOptions:
     """Layers whose inputs are copied out of each pass, for a draft head; see `models.layer_rows`."""
     lock: bool = field(default=False, repr=False)
     """True if the system may not swap the weights out."""
+    placement: Placement = field(default=USUAL, repr=False)
+    """Devices of the weights, where they are not those of their layer."""
+    adapters: tuple[Adapter, ...] = field(default=(), repr=False)
+    """LoRA adapters that every pass uses."""
     texts: int = field(default=1, repr=False)
     """Texts that the cache has room for, each as long as `context_size`: what passes cost does not depend on it."""
+
+    @property
+    def variant(self) -> str:
+        """Text that tells apart what placement and adapters make of one file; "" without either.
+
+        Raises ModelFileError for an adapter that can't be read.
+        """
+        parts = (self.placement.text, *(adapter.identity for adapter in self.adapters))
+        text = "; ".join(part for part in parts if part)
+        return hashlib.sha256(text.encode()).hexdigest()[:16] if text else ""
+
+    @property
+    def for_drafts(self) -> "LlamaOptions":
+        """The same for a draft model, which is small, stays on this machine, and has weights of its own."""
+        return replace(self, placement=USUAL, adapters=())
 
 
 def with_layout(path: Path, options: LlamaOptions) -> LlamaOptions:
@@ -113,8 +137,10 @@ def load_weights(
     params.load_mtp = options.heads
     if options.screens and not has_gpu(options):
         params.tensor_buft_overrides = ctypes.addressof(output_as_it_is())
+    apply_placement(params, options.placement)
     if not has_gpu(options):
-        _check_weights_fit(path)
+        if not options.placement.workers:
+            _check_weights_fit(path)
         # Mapped, the weights that are rearranged would be in memory twice.
         params.load_mode = api.LLAMA_LOAD_MODE_NONE
     if options.lock:
@@ -179,14 +205,17 @@ def _named_templates(weights: Any) -> Mapping[str, str]:
 
 
 def has_gpu(options: LlamaOptions) -> bool:
-    """Return whether layers will go to a GPU."""
-    return bool(llama_cpp().llama_supports_gpu_offload()) and options.gpu_layers != 0
+    """Return whether layers will go to a GPU of this machine."""
+    return options.gpu_layers != 0 and not options.placement.workers and finds_gpu()
 
 
 def need_of(path: Path, options: LlamaOptions, caches: int) -> Need:
     """Return what a model takes of memory with so many caches."""
     info, kinds = model_info(path), (options.cache_type_k, options.cache_type_v)
-    return Need(info.shape, info.layers, kinds, options.flash_attention is not False, options.gpu_layers, caches)
+    # A model of which a part stays in main memory is looked at as if that had to hold it.
+    layers = 0 if options.placement.rules else options.gpu_layers
+    extra = sum(adapter.size for adapter in options.adapters)
+    return Need(info.shape, info.layers, kinds, options.flash_attention is not False, layers, caches, extra)
 
 
 def threads_of(options: LlamaOptions) -> tuple[int, int]:
@@ -205,6 +234,12 @@ def _progress_callback(abort: AbortFlag, on_progress: Callable[[float], None] | 
 
 
 def _load_error(path: Path, complaint: str) -> LocalspecError:
+    if "regular expression" in complaint:
+        return UsageError(
+            "A pattern of -ot is not one that llama.cpp reads.",
+            cause=complaint,
+            hint="Use no lookbehind, no named groups and no flags in it.",
+        )
     if "unknown model architecture" in complaint:
         name = complaint.split("unknown model architecture:")[-1].split(";")[0].strip().strip("'")
         return ModelFileError(
@@ -240,8 +275,8 @@ def _check_weights_fit(path: Path) -> None:
 
 def _too_large(path: Path, why: str) -> MemoryLimitError:
     hint = "Close other programs, or use a smaller model or quantisation."
-    if llama_cpp().llama_supports_gpu_offload():
-        hint = "Keep some layers off the GPU (-ngl), close other programs, or use a smaller model or quantisation."
+    if finds_gpu():
+        hint = "Keep some layers off the GPU (-ngl auto), close other programs, or use a smaller model or quantisation."
     return MemoryLimitError(
         f"{path.name} does not fit in memory.",
         cause=f"Its weights need {_size(path) / 2**30:.1f} GiB; {why}",

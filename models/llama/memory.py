@@ -64,6 +64,8 @@ class Need:
     """Layers that go to a GPU, where there is one; -1: all."""
     caches: int = 1
     """Caches over its weights: one for each answer that is given at once."""
+    extra: int = 0
+    """Bytes of adapters."""
 
     @property
     def moves(self) -> bool:
@@ -73,7 +75,8 @@ class Need:
     def plan(self, context: int, *, on_gpu: bool = False) -> MemoryPlan:
         """Return what it takes with this context."""
         plan = plan_memory(self.shape, context, self.cache_types, flash=self.flash, on_gpu=on_gpu)
-        return replace(plan, cache=plan.cache * self.caches, buffers=plan.buffers * self.caches)
+        weights = plan.weights + self.extra
+        return replace(plan, weights=weights, cache=plan.cache * self.caches, buffers=plan.buffers * self.caches)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from models.llama.load import (
     with_layout,
 )
 from models.llama.vocab import LlamaVocab
+from models.llama.weights.adapters import LoadedAdapters
 from models.system.free_cores import FreeCores, free_cores
 from models.tree import Tree, read_tree
 
@@ -57,12 +58,19 @@ class LlamaModel:
         self.listeners = Listeners()
         self.free_cores: FreeCores | None = None
         """Cores that passes keep to while other programs hold some; None: passes use all threads."""
+        try:
+            # Before the first context, whose graphs have room for them.
+            self._adapters = LoadedAdapters(self._model, self.options.adapters, path)
+        except BaseException:
+            self.close()
+            raise
         self._open_context()
 
     def _open_context(self) -> None:
         try:
             self._cache = Cache(self._model, self.options, self._abort, self.path)
             self._cache.threads.free = self.free_cores
+            self._adapters.apply(self._cache.context)
             self._enter(self._cache)
             self._set_up()
         except BaseException:
@@ -83,7 +91,7 @@ class LlamaModel:
         self.context_size, self.batch_size = cache.context_size, cache.batch_size
         self.trained = int(self._api.llama_model_n_ctx_train(self._model))
         self.max_rows = self.options.max_rows
-        self.description = description_of(self._model)
+        self.description = description_of(self._model) + self._adapters.words
         self.chat_template, self.named_templates = templates_of(self._model)
 
     @property
@@ -230,15 +238,21 @@ class LlamaModel:
     def reopen(self, options: LlamaOptions) -> None:
         """Start over with an empty cache as these options say, over the weights as they are in memory.
 
-        What is decided when weights are read (`gpu_layers`, `extra_buffers`) can't change. Raises as the constructor
-        does, and is then closed.
+        What is decided when weights are read can't change: their devices, their layout, their adapters. Raises as the
+        constructor does, and is then closed.
         """
         self._check_open()
         with self.listeners.between_contexts():
             self._leave()
             kept = self.options
-            layers = options.layers or kept.layers
-            self.options = replace(options, gpu_layers=kept.gpu_layers, extra_buffers=kept.extra_buffers, layers=layers)
+            self.options = replace(
+                options,
+                gpu_layers=kept.gpu_layers,
+                extra_buffers=kept.extra_buffers,
+                placement=kept.placement,
+                adapters=kept.adapters,
+                layers=options.layers or kept.layers,
+            )
             self._open_context()
 
     def twin(self) -> "LlamaModel":

@@ -22,6 +22,8 @@ _ROOM_OF_A_THREAD = 160 << 20
 _MOST_WRITTEN = 64 << 20
 """Bytes of a file that a child may write: a library that complains without end would fill the disk."""
 _PIECES_AT_ONCE = 64
+_SHARE_OF_GPUS = 0.8
+"""Share of the free memory of GPUs that weights may take; the rest is for a small cache and a pass."""
 
 
 def main(path: Path, *, extra_buffers: bool | None) -> int:
@@ -49,23 +51,36 @@ def tell(**what: object) -> None:
 
 def _try(path: Path, *, extra_buffers: bool | None) -> None:
     from models.llama.bindings import kernels, llama_cpp
+    from models.llama.devices import finds_gpu
     from models.llama.load import LlamaOptions
     from models.llama.model import LlamaModel
 
-    api = llama_cpp()
+    llama_cpp()
     kernels()
     # From here on time and memory depend on the file; before, on the machine alone.
     tell(ready=os.getpid())
-    if not api.llama_supports_gpu_offload():
+    if not finds_gpu():
         # A driver reserves addresses by the terabyte.
         _limit_memory(path)
-    model = LlamaModel(path, LlamaOptions(context_size=256, batch_size=64, extra_buffers=extra_buffers))
+    layers = -1 if _fits_on_gpus(path) else 0
+    model = LlamaModel(
+        path, LlamaOptions(context_size=256, batch_size=64, extra_buffers=extra_buffers, gpu_layers=layers)
+    )
     # One wide and one narrow pass: they take different kernels.
     last = min(1, model.vocab.size - 1)
     model.decode([last] * 32, rows=4)
     model.decode([last], rows=1)
     spell(model.vocab)
     model.close()
+
+
+def _fits_on_gpus(path: Path) -> bool:
+    """Return whether all of a model may go to GPUs; of a larger one the processor's way is tried."""
+    from models.gguf.file import parts_of
+    from models.llama.devices import gpus
+
+    free = sum(gpu.free for gpu in gpus())
+    return sum(part.stat().st_size for part in parts_of(path)) < _SHARE_OF_GPUS * free
 
 
 def spell(vocab: Any) -> None:

@@ -13,6 +13,7 @@ from models.errors import LocalspecError
 from models.heads.head_model import HeadModel
 from models.llama.model import LlamaModel
 from models.llama.probe import identity
+from models.llama.remote.remote_model import RemoteModel
 from models.system.remembered import Remembered
 
 RECORD_KEY = "guesses "
@@ -52,10 +53,14 @@ def stored_acceptance(
     known: Remembered, target: LanguageModel, model: ModelDrafter | None, acceptance: Acceptance
 ) -> AcceptanceStore | None:
     """Return the record of a pair of files, loaded into `acceptance`; None for models without files."""
-    if model is None or not isinstance(target, LlamaModel) or not isinstance(model.model, LlamaModel | HeadModel):
+    if model is None or not isinstance(target, LlamaModel | RemoteModel):
+        return None
+    if not isinstance(model.model, LlamaModel | HeadModel):
         return None
     try:
-        key = f"{RECORD_KEY}{identity(model.model.path)} for {identity(target.path)}"
+        adapters = " ".join(adapter.identity for adapter in target.options.adapters)
+        with_adapters = f" with {adapters}" if adapters else ""
+        key = f"{RECORD_KEY}{identity(model.model.path)} for {identity(target.path)}{with_adapters}"
     except LocalspecError:
         # The file of a loaded model may have been deleted meanwhile.
         return None

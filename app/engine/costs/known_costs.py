@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from app.engine.costs.measurement_key import ModelRun, Quantity, parse_key
+from app.engine.costs.measurement_key import VARIANT, ModelRun, Quantity, parse_key
 from app.engine.costs.usable_width import usable_width
 from models.llama.probe import identity
 from models.system.bounded_read import read_json
@@ -83,11 +83,12 @@ def _has_curve(key: str) -> bool:
 def _is_usual(key: str) -> bool:
     """Tell whether a record is for the present number of cores, and without flags that change the exact width."""
     if (tuned := _TUNED.match(key)) is not None:
-        return key.startswith(f"{tuned[0]} cores, ") and int(tuned[2]) == physical_cores()
+        is_file_itself = f", {VARIANT} " not in key
+        return is_file_itself and key.startswith(f"{tuned[0]} cores, ") and int(tuned[2]) == physical_cores()
     parsed = parse_key(key)
-    return (
-        parsed is not None and parsed.run.cores == physical_cores() and parsed.run.setting("flash_attention") != "False"
-    )
+    if parsed is None or parsed.run.cores != physical_cores():
+        return False
+    return parsed.run.setting("flash_attention") != "False" and parsed.run.setting(VARIANT) is None
 
 
 def _measured(records: Mapping[str, Any]) -> Iterator[KnownCosts]:

@@ -26,6 +26,10 @@ SETTINGS = (
 """Options of `LlamaOptions` that change a measurement, in the order of the text; one more makes all records unknown."""
 
 
+VARIANT = "variant"
+"""Name in the text of what placement and adapters make of a file; missing for the usual model."""
+
+
 class Quantity(StrEnum):
     """Measured quantity. The values begin the keys on disk."""
 
@@ -89,7 +93,10 @@ class MeasurementKey:
 
 def settings_text(options: "LlamaOptions") -> str:
     """Return the options that change a measurement, as they stand in keys."""
-    return f"LlamaOptions({', '.join(f'{name}={getattr(options, name)!r}' for name in SETTINGS)})"
+    settings = [f"{name}={getattr(options, name)!r}" for name in SETTINGS]
+    # Only where there is one: records of earlier versions hold for files as they are.
+    variant = [f"{VARIANT}={options.variant!r}"] if options.variant else []
+    return f"LlamaOptions({', '.join(settings + variant)})"
 
 
 def parse_key(text: str) -> MeasurementKey | None:

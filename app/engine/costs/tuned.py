@@ -164,7 +164,8 @@ def _records(memory: Path, path: Path, options: LlamaOptions, *roles: str) -> It
 def _key(path: Path, options: LlamaOptions, role: str) -> str:
     layers = f"{options.gpu_layers} layers on a GPU" if has_gpu(options) else "no GPU"
     cores = f"{physical_cores()} cores" + (f", -t {options.threads}" if options.threads else "")
-    return f"{TUNED_KEY}{role}, {cores}, {layers}, {identity(path)}"
+    variant = f", variant {options.variant}" if options.variant else ""
+    return f"{TUNED_KEY}{role}, {cores}, {layers}{variant}, {identity(path)}"
 
 
 def _record(tuned: Tuned | TunedDraft) -> dict[str, Json]:

@@ -29,6 +29,7 @@ from models.llama.cache_types import summed_in_parts
 from models.llama.exact_width import WIDEST
 from models.llama.load import has_gpu
 from models.llama.model import LlamaModel
+from models.llama.remote.remote_model import RemoteModel
 from models.system.remembered import Remembered
 from models.text.fim import text_order
 
@@ -67,7 +68,7 @@ class DraftingBuilder:
                 model.close()
             raise
         # The toy is never inexact: 1 is then a context without room for a wider pass.
-        if drafting.exact_draft == 0 and isinstance(target, LlamaModel):
+        if drafting.exact_draft == 0 and isinstance(target, LlamaModel | RemoteModel):
             floats = summed_in_parts(target.cache_types) and not has_gpu(target.options)
             notes = (*notes, _NEVER_EXACT + (", or leave out -ctk and -ctv." if floats else "."))
         return drafting, notes

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -29,8 +30,11 @@ from models.llama.load import LlamaOptions, has_gpu, need_of
 from models.llama.memory import Need, beyond_training, fit_context, room_for
 from models.llama.model import LlamaModel
 from models.llama.probe import choose_extra_buffers
+from models.llama.remote.remote_model import RemoteModel
 from models.llama.screen_check import settle_screen
 from models.llama.strict import Checked
+from models.llama.weights.placed import place_weights
+from models.llama.weights.placement import USUAL
 from models.pair import check_pair
 from models.states.folder import StateFolder
 from models.system.locked import lock_limit, locked_bytes
@@ -101,6 +105,7 @@ class ModelOpener:
         self._clock = clock
         self._on_progress = on_progress
         self._known = Remembered(plan.memory)
+        self._draft_options = plan.options.for_drafts
 
     def target(self) -> tuple[OpenedTarget, Notes]:
         """Load the target; raises LocalspecError."""
@@ -109,8 +114,10 @@ class ModelOpener:
         if plan.model not in (TOY, TOY_FIM):
             path = self._found(plan.model)
             tuned = load_tuned(plan.memory, path, options, allow_rounding=plan.allow_rounding)
-            options = self._fitted(path, apply_tuned(options, tuned), notes)
-            options = replace(options, heads=wants_own_head(plan.drafter, path))
+            options = self._fitted(path, self._placed(path, apply_tuned(options, tuned), notes), notes)
+            # A head reads the rows of passes on this machine.
+            heads = not options.placement.workers and wants_own_head(plan.drafter, path)
+            options = replace(options, heads=heads)
             open_target = partial(self._open, path, notes)
         target = open_target(options)
         if isinstance(target, LlamaModel) and options.lock and not locked_bytes():
@@ -132,7 +139,7 @@ class ModelOpener:
             return open_head(path, target), ()
         plan, notes = self._plan, list[str]()
         # Its text is never longer than the target's.
-        options = replace(plan.options, context_size=target.context_size, screens=True)
+        options = replace(self._draft_options, context_size=target.context_size, screens=True)
         model = self._open_draft(name, options, notes)
         try:
             settle_screen(model, self._known)
@@ -154,12 +161,12 @@ class ModelOpener:
         `seconds` is the target's T(w) by width. No error of the draft model is an error of the load.
         """
         plan, name = self._plan, self._plan.standing
-        if not name or not isinstance(target, LlamaModel) or is_same_model(name, str(target.path)):
+        if not name or not isinstance(target, LlamaModel | RemoteModel) or is_same_model(name, str(target.path)):
             return None
         if not (target.chat_template or target.named_templates):
             _log.info("no standing draft model: %s answers no messages", target.name)
             return None
-        options = replace(plan.options, context_size=min(target.context_size, TEXT_CONTEXT))
+        options = replace(self._draft_options, context_size=min(target.context_size, TEXT_CONTEXT))
         try:
             if reason := reason_against(target.path, seconds, find_model(name), plan.memory, options, plan.slots):
                 _log.info("no standing draft model: %s", reason)
@@ -172,7 +179,7 @@ class ModelOpener:
     def is_tuned(self, draft: str) -> bool:
         """Tell whether `localspec tune` has measured a draft model with these options."""
         plan = self._plan
-        return draft == TOY or load_tuned_draft(plan.memory, self._found(draft), plan.options) is not None
+        return draft == TOY or load_tuned_draft(plan.memory, self._found(draft), self._draft_options) is not None
 
     def _open_draft(self, name: str, options: LlamaOptions, notes: list[str]) -> LanguageModel:
         if name == TOY:
@@ -183,12 +190,32 @@ class ModelOpener:
     def _draft_file(self, name: str, options: LlamaOptions, notes: list[str]) -> tuple[Path, LlamaOptions]:
         """Return the file of a draft model, which may be a copy in fewer bits, and the options for it."""
         path, plan = self._found(name), self._plan
-        tuned = load_tuned_draft(plan.memory, path, plan.options)
+        tuned = load_tuned_draft(plan.memory, path, self._draft_options)
         file = tuned.copy if tuned and tuned.copy else path
         # A run of `tune` that had no time for copies is no reason to go without one.
         if file == path and not (tuned and tuned.beats_copies) and plan.copies and not has_gpu(options):
             file = DraftCopies(plan.copies, self._abort, self._on_progress, notes.append).quickest(path)
         return file, apply_tuned(options, tuned)
+
+    def _placed(self, path: Path, options: LlamaOptions, notes: list[str]) -> LlamaOptions:
+        """Return the options with layers and experts that fit on the GPU, for `-ngl auto`, and notes on all placing."""
+        if options.placement == USUAL:
+            return options
+        others = self._other_needs(path) if options.placement.fits else ()
+        placed = place_weights(path, options, self._plan.slots, others)
+        notes += placed.notes
+        return placed.options
+
+    def _other_needs(self, target: Path) -> tuple[Need, ...]:
+        """Return the memory of what is loaded beside the target: a draft model, or the one for any target."""
+        plan, draft = self._plan, self._plan.drafter.model
+        if draft and draft != TOY:
+            return (self._draft_need(draft, []),)
+        if not plan.standing or str(plan.drafter) != AUTO or is_same_model(plan.standing, str(target)):
+            return ()
+        with suppress(LocalspecError):
+            return (need_of(find_model(plan.standing), self._draft_options, plan.slots),)
+        return ()
 
     def _fitted(self, path: Path, options: LlamaOptions, notes: list[str]) -> LlamaOptions:
         """Return the options with a context that fits, for `--ctx-size auto`: the draft model needs one as long."""
@@ -206,17 +233,13 @@ class ModelOpener:
         """Return the memory that a draft model or head takes with its caches."""
         if is_head_file(path := self._found(name)):
             return head_need(path, self._plan.slots)
-        return need_of(*self._draft_file(name, self._plan.options, notes), self._plan.slots)
+        return need_of(*self._draft_file(name, self._draft_options, notes), self._plan.slots)
 
     def _standing_bytes(self, target: Path) -> int:
         """Return the memory that the plan's draft model for any target may take."""
-        plan, name = self._plan, self._plan.standing
-        if not name or str(plan.drafter) != AUTO or is_same_model(name, str(target)):
+        if self._plan.drafter.model:
             return 0
-        try:
-            return need_of(find_model(name), plan.options, plan.slots).plan(TEXT_CONTEXT).total
-        except LocalspecError:
-            return 0
+        return sum(need.plan(TEXT_CONTEXT).total for need in self._other_needs(target))
 
     def _toy(self, options: LlamaOptions) -> LanguageModel:
         # A draft model has the markers that its target has.
@@ -233,6 +256,8 @@ class ModelOpener:
 
     def _open(self, path: Path, notes: list[str], options: LlamaOptions) -> LanguageModel:
         self._on_progress(path.stem, 0.0)
+        if options.placement.workers:
+            return RemoteModel(path, options, abort=self._abort, on_progress=partial(self._on_progress, path.stem))
         if options.extra_buffers is not False and not choose_extra_buffers(path, self._plan.memory, abort=self._abort):
             options = replace(options, extra_buffers=False)
             notes.append(_SLOW_PATH)

@@ -18,6 +18,7 @@ from models.base import LanguageModel
 from models.errors import MemoryLimitError
 from models.heads.head_model import HeadModel
 from models.llama.model import LlamaModel
+from models.llama.remote.remote_model import RemoteModel
 from models.toy import ToyModel
 
 _NEVER_EXACT = (
@@ -110,5 +111,7 @@ def _beside(drafter: ModelDrafter, target: LanguageModel) -> ModelDrafter:
 
 
 def _twin(model: LanguageModel) -> LanguageModel:
-    assert isinstance(model, LlamaModel | ToyModel), "a loader returns one of these two"
+    if isinstance(model, RemoteModel):
+        raise MemoryLimitError("One answer at a time.", cause="A model over --rpc gives one answer at a time.")
+    assert isinstance(model, LlamaModel | ToyModel), "a loader returns one of these"
     return model.twin()

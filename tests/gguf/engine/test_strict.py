@@ -39,7 +39,7 @@ from drafters.suffix import SuffixDrafter
 from models.abort import AbortFlag
 from models.errors import LocalspecError
 from models.library.catalog import find_model
-from models.llama.bindings import llama_cpp
+from models.llama.devices import finds_gpu
 from models.llama.exact_width import WIDEST, exact_width, exact_width_here
 from models.llama.load import LlamaOptions
 from models.llama.model import LlamaModel
@@ -48,7 +48,7 @@ from models.sampling.sampler import Sampler, SamplingParams
 from models.text.prompts import ChatTemplate, Message
 
 CLOCK = time.perf_counter
-CPU = not llama_cpp().llama_supports_gpu_offload()
+CPU = not finds_gpu()
 F16 = {"flash_attention": True, "cache_type_k": "f16", "cache_type_v": "f16"}
 
 

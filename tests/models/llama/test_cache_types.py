@@ -45,4 +45,4 @@ def test_what_was_chosen_stays() -> None:
     assert [resolved(types, 128, exact=exact) for types in every for exact in (True, False)] == [
         types for types in every for _ in range(2)
     ]
-    assert CACHE_TYPES == ("auto", "f32", "f16", "bf16", "q8_0")
+    assert CACHE_TYPES == ("auto", "f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")

@@ -1,0 +1,1 @@
+"""`localspec worker`: lends this machine to another's target."""

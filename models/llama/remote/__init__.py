@@ -1,0 +1,1 @@
+"""A target in a child process, because llama.cpp ends the process that loses a worker."""

@@ -1,0 +1,1 @@
+"""Weights at load: their placement over devices, and adapters that change them."""
