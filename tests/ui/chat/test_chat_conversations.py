@@ -246,18 +246,18 @@ def test_enter_before_the_search_is_over_waits_for_what_it_finds(monkeypatch: py
     drive(steps())
 
 
-def test_another_conversation_has_nothing_in_the_context_yet() -> None:
+def test_another_conversation_shows_what_it_takes_of_the_context() -> None:
     async def steps() -> None:
         async with chatting(predict=4) as chat:
             await chat.ready()
             await chat.ask("the first")
             first = await conversation(chat)
-            for leave in ("/new", f"/resume {first}", "/strict on"):
+            for leave, holds in (("/new", False), (f"/resume {first}", True), ("/strict on", True)):
                 await chat.ask("more")
                 assert chat.screen.flow.context_used
                 await chat.type(leave)
                 await chat.ready()
-                assert chat.screen.flow.context_used == 0, leave
+                await chat.until(lambda holds=holds: bool(chat.screen.flow.context_used) is holds)
             await chat.ask("more")
             await chat.type("/draft off")
             await chat.until(lambda: chat.screen.dialogue.drafter == "off")

@@ -14,7 +14,7 @@ from app.ui.panel.flow import Flow
 from app.ui.panel.status import StatusLine, slow_reason, speed_words, status_parts, status_text
 from models.sampling.accept import Accept
 
-PARTS = ["0.69x of plain speed (drafts cost more than they saved)", "44.7 tokens/s"]
+PARTS = ["0.67x of plain speed (drafts cost more than they saved)", "44.7 tokens/s"]
 
 
 def test_the_most_important_comes_first() -> None:
