@@ -46,6 +46,8 @@ class HeadContextOptions:
     """Whether it returns a hidden row for those tokens alone that have a row of logits."""
     chain: int = 1
     """Drafting layers, each for one place of a draft; 1: its one layer goes on from its own rows."""
+    copies: bool = False
+    """Whether the target's graph does not hand out the layers that it reads, so that passes have to copy them."""
     block: BlockShape | None = None
     """Shape of a head that drafts a block in one pass; None for one that drafts token by token."""
 

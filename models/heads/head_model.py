@@ -44,7 +44,7 @@ class HeadModel:
         """Place in the target's text of the first token that this model reads."""
         self.context_size = target.context_size
         self.max_rows = 1 if head.options.shares_cache else ROWS
-        if head.copies:
+        if head.options.copies:
             let_copy(target, head.layers)
         self._tap = Tap(target, head.layers)
         self._own: tuple[int, Rows] | None = None

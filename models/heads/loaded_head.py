@@ -22,14 +22,12 @@ class LoadedHead:
         *,
         description: str = "",
         layers: tuple[int, ...] = (),
-        copies: bool = False,
         screen: Screen | None = None,
         free: Callable[[], None] | None = None,
     ) -> None:
         """Take loaded weights; `layers` are those of the target whose inputs it reads, none: its last hidden row.
 
-        `copies`: whether the target's graph does not hand these out, so that its passes have to copy them. `screen` is
-        closed with the head.
+        `screen` is closed with the head.
         """
         self.name = name
         self.path = path
@@ -38,7 +36,6 @@ class LoadedHead:
         self.options = options
         self.description = description
         self.layers = layers
-        self.copies = copies
         self.screen = screen or Screen(None)
         self.users = 0
         self._free = free

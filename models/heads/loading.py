@@ -84,6 +84,7 @@ def _loaded(head: HeadFile, target: LlamaModel, *, copies: bool) -> LoadedHead:
         shares_cache=head.kind is HeadKind.ASSISTANT,
         crops_rows=crops_rows(head.architecture),
         chain=head.chain,
+        copies=copies,
         block=head.block,
     )
     return LoadedHead(
@@ -94,7 +95,6 @@ def _loaded(head: HeadFile, target: LlamaModel, *, copies: bool) -> LoadedHead:
         options,
         description=head.words,
         layers=head.layers,
-        copies=copies,
         screen=_screen_of(head, target, vocab.size),
         free=lambda: api.llama_model_free(weights),
     )
