@@ -87,7 +87,7 @@ def explain(
         state.rate,
         tuple(_account(state, name, count) for name, count in state.acceptance.counts.items() if name),
         model.name if model else "",
-        model.curve.seconds(1) / one if model else None,
+        model.reading(1) / one if model else None,
         policy.rounds_to_next_probe() if adapts else None,
         adapts,
         failure,
