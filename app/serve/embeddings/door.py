@@ -39,7 +39,7 @@ class EmbeddingsDoor:
         fields = await read_fields(request, Route.EMBEDDINGS, self._service, leases=False)
         shelf = self._service.shelf
         if shelf is None:
-            raise Refused(501, _NO_MODEL, code="not_supported")
+            raise Refused(404, _NO_MODEL, code="not_supported")
         texts, width, encodes = _texts(fields, shelf), _width(fields, shelf), _encodes(fields)
         found = await self._answering.attend(request, _all(shelf, texts))
         tokens = sum(one.tokens for one in found)

@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 from app.serve.replies.errors import Refused
 from app.serve.requests.fields import Fields
-from app.serve.requests.known_fields import Route
+from app.serve.requests.known_fields import READ, Route
 from app.serve.requests.other_engines import understood
 from app.serve.service import Service
 from models.text.json_parts import has_more_parts
@@ -46,7 +46,8 @@ async def read_fields(request: Request, route: Route, service: Service, *, lease
     fields = read() if len(body) < _LARGE else await service.parsing.body(read)
     name = fields.text("model")
     if leases:
-        await request.state.lease.take(request, name, streams=fields.raw("stream") is True)
+        streams = "stream" in READ[route] and fields.raw("stream") is True
+        await request.state.lease.take(request, name, streams=streams)
     return fields
 
 

@@ -150,5 +150,5 @@ def test_with_swapping_no_turn_is_needed(files: dict[str, Path], tmp_path: Path)
 def test_without_such_a_model_the_refusal_says_what_to_do(tmp_path: Path) -> None:
     with served(tmp_path, "toy") as one:
         status, error = one.refused(PATH, input="hello")
-        assert (status, error["code"]) == (501, "not_supported")
+        assert (status, error["code"]) == (404, "not_supported")
         assert "--embedding-model" in error["message"]

@@ -50,7 +50,7 @@ def test_head_has_the_headers_of_get_and_no_body(server: Served, path: str) -> N
     assert server.client.post(path).status_code == 405
 
 
-@pytest.mark.parametrize("path", ["/slots", "/", "/apply-template", "/v1/embeddings", "/lora-adapters"])
+@pytest.mark.parametrize("path", ["/slots", "/", "/apply-template", "/lora-adapters"])
 @pytest.mark.parametrize("method", ["HEAD", "GET", "POST"])
 def test_what_is_not_there_is_said_to_be_unknown(server: Served, path: str, method: str) -> None:
     response = server.client.request(method, path)

@@ -158,8 +158,10 @@ def test_openais_client_is_told_which_field_can_not_be_had(client: OpenAI, field
 
 
 def test_openais_client_is_told_of_paths_that_are_not_there(client: OpenAI) -> None:
-    with pytest.raises(NotFoundError, match="serve --help"):
+    with pytest.raises(NotFoundError, match="--embedding-model"):
         client.embeddings.create(model="any", input="hi")
+    with pytest.raises(NotFoundError, match="serve --help"):
+        client.images.generate(prompt="hi")
 
 
 def test_openais_client_understands_what_is_refused(client: OpenAI) -> None:
