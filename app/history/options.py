@@ -35,7 +35,7 @@ def history() -> None:
 @_LIMIT
 @_JSON
 def _list(*, limit: int, as_json: bool) -> None:
-    """List conversations, latest first, with the size of the cache that reopens each without reading it again."""
+    """List conversations, latest first, and the sizes of caches."""
     from app.history.command import list_conversations
 
     list_conversations(limit=limit, as_json=as_json)

@@ -114,6 +114,6 @@ def test_a_file_that_can_not_be_removed_is_named(home: Path, monkeypatch: pytest
 def test_every_kind_of_own_file_is_cleaned_or_names_its_command() -> None:
     kinds = {files.name: files.is_cleaned for files in own_files()}
     assert [name for name, cleaned in kinds.items() if cleaned] == [
-        "compiled kernels", "draft copies", "measurements", "log",
+        "compiled kernels", "draft copies", "measurements", "caches of chats", "log",
     ]  # fmt: skip
     assert {"conversations", "drafter memory", "prompt history", "unsaved texts", "pair cards"} < set(kinds)
