@@ -221,7 +221,7 @@ def _theme(screen: ConversationScreen, argument: str) -> None:
 
 
 def _tell_theme(screen: ConversationScreen, name: str) -> None:
-    """Say how a theme is kept: a user who mends it wants it at the next start too."""
+    """Say how a theme is kept: the next start is to have it too."""
     screen.app.notify(f"{name} is shown until you leave. /settings keeps it: theme.", markup=False)
 
 

@@ -27,6 +27,10 @@ class Answers:
     def __init__(self, *answers: tuple[str, Finish] | LocalspecError) -> None:
         self.answers = list(answers)
         self.questions: list[Question] = []
+        self.kept: list[str] = []
+
+    def keep(self, key: str) -> None:
+        self.kept.append(key)
 
     def answer(self, question: Question) -> Iterator[Ended]:
         self.questions.append(question)

@@ -59,7 +59,7 @@ def test_on_a_gpu_passes_are_padded_until_all_have_one_width(
 
 def sums_by_blocks(model: LlamaModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a model's rows depend on how many cells its pass attends to, as a GPU's may that splits its sums by them."""
-    run, rows_of, attended = Cache.run, LlamaModel._rows, [0]
+    run, rows_of, attended = Cache.run, Cache.rows, [0]
 
     def seen(cache: Cache) -> int:
         cells = model.length + model._copied + cache.batch.struct.n_tokens
@@ -67,7 +67,7 @@ def sums_by_blocks(model: LlamaModel, monkeypatch: pytest.MonkeyPatch) -> None:
         return run(cache)
 
     monkeypatch.setattr(Cache, "run", seen)
-    monkeypatch.setattr(LlamaModel, "_rows", lambda *places: rows_of(*places) + np.float32(attended[0]))
+    monkeypatch.setattr(Cache, "rows", lambda *places: rows_of(*places) + np.float32(attended[0]))
 
 
 @pytest.mark.parametrize("rows", [4, 8])
