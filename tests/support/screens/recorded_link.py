@@ -179,4 +179,5 @@ def stand_still(monkeypatch: Any) -> None:
     monkeypatch.setattr("app.ui.chat.mailbox._SHORTEST", 0.001)
     monkeypatch.setattr(TextArea, "_toggle_cursor_blink_visible", lambda _: None)
     monkeypatch.setattr(Input, "_toggle_cursor", lambda _: None)
+    monkeypatch.setattr(Input, "_toggle_cursor", lambda _: None)
     monkeypatch.setattr("app.ui.chat.conversation_screen.Flow", partial(Flow, lambda: _MEMORY, lambda: 0.0))

@@ -28,7 +28,7 @@ from app.ui.chat.help import HelpScreen
 from app.ui.dialogs.choices import Choice
 from app.ui.dialogs.pickers import PickerScreen
 from app.ui.dialogs.sessions import SessionScreen
-from app.ui.dialogs.settings import SettingScreen, SettingsScreen
+from app.ui.dialogs.settings import SettingsScreen
 from app.ui.dialogs.sheet import SheetScreen
 from app.ui.dialogs.themes import ThemeScreen
 from app.ui.panel.replay import ReplayScreen
@@ -174,12 +174,6 @@ async def all_settings(chat: Told) -> None:
     await chat.until(lambda: isinstance(chat.app.screen, SettingsScreen))
 
 
-async def one_setting(chat: Told) -> None:
-    await all_settings(chat)
-    await chat.pilot.press(*"most likely token", "enter")
-    await chat.until(lambda: isinstance(chat.app.screen, SettingScreen))
-
-
 async def panel(chat: Told) -> None:
     await _answered(chat, "answer")
     await chat.pilot.press("f2")
@@ -231,7 +225,7 @@ SCENES: Mapping[str, Callable[[Told], Awaitable[None]]] = {
     for scene in (
         empty, streaming, full_acceptance, no_acceptance, paused, cancelled, error, keys_and_commands, sessions,
         rounds_one_by_one, models, provenance, completion, panel, whole_panel, loading, selected, figures, costs,
-        themes, confidence, all_settings, one_setting,
+        themes, confidence, all_settings,
     )
 }  # fmt: skip
 
