@@ -25,4 +25,6 @@ class OtherPrograms:
         """Return the processor seconds of all programs, of this one, and of none."""
         times, own = psutil.cpu_times()._asdict(), self._process.cpu_times()
         idle = times["idle"] + times.get("iowait", 0.0)
-        return sum(taken for name, taken in times.items() if name not in _NOT_BUSY), own.user + own.system, idle
+        busy = sum(taken for name, taken in times.items() if name not in _NOT_BUSY)
+        # Processes that this one started and that have ended are its own work.
+        return busy, own.user + own.system + own.children_user + own.children_system, idle

@@ -10,8 +10,9 @@ from app.engine.control.explain import Explanation
 from app.engine.conversation.messages import Ended, Explained, Failed, Message, Ready, Said, Walked
 from app.engine.conversation.session import Reading
 from app.engine.decoding.request import Question
+from app.engine.runtime.kept_chat import KeptChat
 from app.engine.runtime.load import LoadPlan
-from app.engine.runtime.thread import Engine, Job, Ticket, Urgency
+from app.engine.runtime.thread import Engine, Job, Ticket
 from app.engine.runtime.worker import Worker
 from app.shell.interrupt import interrupts_to
 from drafters.registry import DrafterSpec
@@ -39,8 +40,7 @@ class LineEngine:
         self._notices = notices
         self._chats = chats
         self._ticket: Ticket | None = None
-        self._kept = ""
-        """Conversation of the last answer, whose cache is kept; "": none."""
+        self._kept = KeptChat(self._engine)
         self.interrupts = 0
         """Whether Ctrl-C was pressed during the running or last job."""
 
@@ -68,15 +68,11 @@ class LineEngine:
 
     def keep(self, key: str) -> None:
         """Keep the cache of a conversation for a later run, while nothing else is wanted; "": it has none."""
-        self._kept = key
-        if key:
-            self._engine.submit(lambda worker: worker.keep(key), lambda _: None, urgency=Urgency.IDLE)
+        self._kept.keep(key)
 
     def leave(self, key: str) -> None:
         """Keep what is missing of a conversation's cache, if `keep` was called for it last, and wait for that."""
-        if key and key == self._kept:
-            for _ in self._engine.stream(lambda worker: worker.keep(key, leaving=True)):
-                pass
+        self._kept.leave(key)
 
     def explain(self, settings: Question) -> Explanation | None:
         """Return the controller's figures under these settings; None without a drafter."""

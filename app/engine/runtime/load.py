@@ -143,7 +143,8 @@ class ModelOpener:
         model = self._open_draft(name, options, notes)
         try:
             settle_screen(model, self._known)
-            if isinstance(model, LlamaModel) and not plan.options.threads:
+            # A target in a process of its own counts as another program.
+            if isinstance(model, LlamaModel) and not plan.options.threads and not isinstance(target, RemoteModel):
                 model.follow_free_cores()
             reasons = check_pair(target.vocab, model.vocab)
             if not reasons:

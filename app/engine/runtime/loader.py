@@ -13,6 +13,7 @@ from drafters.base import ModelDrafter
 from drafters.registry import DrafterSpec
 from models.abort import AbortFlag
 from models.base import LanguageModel
+from models.system.other_programs import OtherPrograms
 
 
 class Loader:
@@ -29,7 +30,8 @@ class Loader:
         self._clock = clock
         self._on_progress = on_progress
         self._opener = ModelOpener(plan, abort, clock, on_progress)
-        self._measurements = MachineMeasurements(plan, clock, on_progress)
+        self._others = OtherPrograms()
+        self._measurements = MachineMeasurements(plan, clock, on_progress, others=self._others)
 
     @property
     def plan(self) -> LoadPlan:
@@ -40,7 +42,9 @@ class Loader:
         """Load the target; raises LocalspecError."""
         opened, notes = self._opener.target()
         self.notes += notes
-        self._measurements = MachineMeasurements(self._plan, self._clock, self._on_progress, opened.checked)
+        self._measurements = MachineMeasurements(
+            self._plan, self._clock, self._on_progress, opened.checked, self._others
+        )
         try:
             self._measurements.follow_free_cores(opened.model)
         except BaseException:

@@ -12,8 +12,9 @@ from typing import Protocol
 from app.engine.conversation import messages as engine
 from app.engine.decoding.request import Question
 from app.engine.decoding.round import Clock
+from app.engine.runtime.kept_chat import KeptChat
 from app.engine.runtime.load import LoadPlan, Progress
-from app.engine.runtime.thread import Engine, Steps, Ticket, Urgency
+from app.engine.runtime.thread import Engine, Steps, Ticket
 from app.engine.runtime.worker import Worker
 from app.ui.chat.messages import Heard, LoadProgress, Mail
 from drafters.registry import DrafterSpec
@@ -69,7 +70,7 @@ class EngineLink:
         self._jobs = 0
         self._lock = threading.Lock()
         self._open: dict[int, Ticket] = {}
-        self._kept = ""
+        self._kept = KeptChat(self._engine)
 
     def load(self, plan: LoadPlan | None = None) -> int:
         """Load what a plan names, at first the one given at the start."""
@@ -89,15 +90,11 @@ class EngineLink:
 
     def keep(self, key: str) -> None:
         """Keep the cache of a saved conversation for a later run, while nothing else is wanted; "": it is not saved."""
-        self._kept = key
-        if key:
-            self._engine.submit(lambda worker: worker.keep(key), lambda _: None, urgency=Urgency.IDLE)
+        self._kept.keep(key)
 
     def leave(self, key: str) -> None:
         """Keep what is missing of a conversation's cache, if `keep` was called for it last, and wait for that."""
-        if key and key == self._kept:
-            for _ in self._engine.stream(lambda worker: worker.keep(key, leaving=True)):
-                pass
+        self._kept.leave(key)
 
     def explain(self, settings: Question) -> int:
         """Request the costs and gains of drafting."""

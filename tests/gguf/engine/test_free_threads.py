@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from checking import caught
+from closed_form_head import write_closed_form_head
 from fakes import FakeClock
 from tiny_gguf import write_hybrid, write_llama
 
@@ -16,6 +17,7 @@ from app.engine.runtime.loader import Loader
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag
 from models.base import Logits
+from models.heads.loading import join, load_head
 from models.llama.exact_width import exact_threads
 from models.llama.load import LlamaOptions
 from models.llama.model import LlamaModel
@@ -134,3 +136,37 @@ def test_an_opened_context_keeps_following(tmp_path: Path) -> None:
     model.reopen(LlamaOptions(context_size=512))
     assert model._check_open().threads.free is model.free_cores is not None
     model.close()
+
+
+@pytest.mark.parametrize(("threads", "follows"), [(0, True), (2, False)])
+@pytest.mark.usefixtures("two_cores")
+def test_a_draft_model_follows_free_cores_as_its_target_does(tmp_path: Path, threads: int, follows: bool) -> None:
+    target, draft = write_llama(tmp_path / "tiny.gguf"), write_llama(tmp_path / "draft.gguf", seed=1)
+    options = LlamaOptions(context_size=256, threads=threads)
+    plan = LoadPlan(str(target), parse_drafter("off"), options, tmp_path / "memory.json")
+    loader = Loader(plan, AbortFlag(), FakeClock(0.001), lambda *_: None)
+    model = loader.target()
+    drafter = loader.draft_model(str(draft), model)
+    try:
+        assert isinstance(drafter.model, LlamaModel)
+        assert (drafter.model.free_cores is not None) == follows
+    finally:
+        drafter.close()
+        model.close()
+
+
+def test_a_head_follows_the_free_cores_of_its_target(tmp_path: Path) -> None:
+    text = [(11 * place) % 251 for place in range(40)]
+    path = write_llama(tmp_path / "tiny.gguf", n_layer=3)
+    head_file = write_closed_form_head(tmp_path / "eagle3.gguf", path, text * 20, (0, 1, 2))
+    target = LlamaModel(path, OPTIONS)
+    target.free_cores = scripted([1])
+    head = join(load_head(head_file, target), target)
+    try:
+        assert head._open._threads._now == (4, 4)
+        target.decode(text, 1)
+        head.decode(text[:-1], 1)
+        assert head._open._threads._now == (1, 1)
+    finally:
+        head.close()
+        target.close()

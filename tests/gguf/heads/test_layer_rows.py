@@ -6,10 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tiny_gguf
-from fakes import Case, run
+from plain_texts import drafted_in_plain_texts
 from tiny_block_heads import write_block_head
 
-from drafters.base import NullDrafter
 from drafters.blocks import head_drafter
 from models import layer_rows
 from models.errors import LocalspecError, PairError
@@ -22,7 +21,6 @@ from models.kernels.takeover import Kernels
 from models.layer_rows import LayerRows
 from models.llama.load import LlamaOptions
 from models.llama.model import LlamaModel
-from models.sampling.sampler import SamplingParams
 
 LAYERS = (1, 2, 3)
 OPTIONS = LlamaOptions(context_size=256, threads=1, extra_buffers=False)
@@ -98,15 +96,7 @@ def test_a_head_drafts_for_a_target_that_hands_out_no_layers(files: dict[str, Pa
     try:
         assert target.options.layers == LAYERS
         assert target.length == 0
-        drafted = 0
-        for number in range(40):
-            sampling = SamplingParams(temperature=(0, 0.7, 1.0)[number % 3], seed=number)
-            case = Case(tuple(TEXT[number : number + 9]), sampling, budget=12)
-            wanted = run(case, NullDrafter(), 0, target=target)
-            got = run(case, drafter, 1 + number % 7, target=target)
-            assert got == wanted
-            drafted += got.stats.drafted
-        assert drafted > 300
+        assert drafted_in_plain_texts(drafter, target, TEXT, 40) > 300
         rows = drafter.model._tap.rows(0, 5)  # type: ignore[attr-defined]
         assert rows.any(axis=1).all()
     finally:

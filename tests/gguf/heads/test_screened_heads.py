@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 import tiny_gguf
 from closed_form_head import write_closed_form_head
-from fakes import Case, run
 from gguf import LlamaFileType
+from plain_texts import drafted_in_plain_texts
 from tiny_block_heads import write_block_head
 
-from drafters.base import NullDrafter
 from drafters.blocks import head_drafter
 from models.heads.head_model import HeadModel
 from models.heads.loading import join, load_head
@@ -18,7 +17,6 @@ from models.llama import screen
 from models.llama.bindings import kernels
 from models.llama.load import LlamaOptions
 from models.llama.model import LlamaModel
-from models.sampling.sampler import SamplingParams
 
 LAYERS = (0, 1, 2)
 OPTIONS = LlamaOptions(context_size=256, threads=1, extra_buffers=False)
@@ -77,15 +75,7 @@ def test_a_screened_head_changes_no_text(files: dict[str, Path], monkeypatch: py
     target, head = joined(files, "eagle3")
     drafter = head_drafter(head)
     try:
-        drafted = 0
-        for number in range(30):
-            sampling = SamplingParams(temperature=(0, 0.7, 1.0)[number % 3], seed=number)
-            case = Case(tuple(TEXT[number : number + 9]), sampling, budget=12)
-            wanted = run(case, NullDrafter(), 0, target=target)
-            got = run(case, drafter, 1 + number % 7, target=target)
-            assert got == wanted
-            drafted += got.stats.drafted
-        assert drafted > 300
+        assert drafted_in_plain_texts(drafter, target, TEXT, 30) > 300
     finally:
         drafter.close()
         target.close()
