@@ -1,6 +1,7 @@
 """Pass costs that were measured on a busy machine are kept, marked, and measured again in a quiet moment."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,9 @@ from app.engine.costs.pass_cost import VerifyCurve
 from app.engine.runtime import machine_measurements
 from app.engine.runtime.load import LoadPlan
 from app.engine.runtime.machine_measurements import MachineMeasurements
+from app.engine.runtime.worker import Worker
 from drafters.registry import parse_drafter
+from models.abort import AbortFlag
 from models.llama.load import LlamaOptions
 from models.llama.model import LlamaModel
 from models.system.remembered import Remembered
@@ -97,3 +100,21 @@ def test_an_implausible_curve_is_marked_though_the_machine_seemed_quiet(
     assert machine.load(others=0.0)[1].disturbed
     assert machine.load(others=0.0)[1].disturbed
     assert len(machine.measured) == 1
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_costs_that_answers_have_disproved_are_doubted_when_the_models_are_left(
+    plan: LoadPlan, monkeypatch: pytest.MonkeyPatch, quick: bool
+) -> None:
+    monkeypatch.setattr("app.engine.runtime.loader.OtherPrograms", lambda: lambda: 0.0)
+    worker = Worker(replace(plan, drafter=parse_drafter("suffix")), AbortFlag(), FakeClock(0.001))
+    list(worker.load(lambda *_: None))
+    adaptive = worker._slot.drafting.adaptive
+    assert adaptive is not None
+    curve = adaptive.state.curve
+    for _ in range(2):
+        curve.observe(1, (0.1 if quick else 1.0) * curve.measured[1])
+    worker.close()
+    records = Remembered(plan.memory)
+    curves = [records.get_table(key) for key in records._all() if key.startswith("curve")]
+    assert [bool(table and "disturbed" in table) for table in curves] == [quick]
