@@ -53,6 +53,7 @@ class Child:
         """Start the process; raises OSError."""
         self._workers = order.options.placement.workers
         self._abort = abort
+        self._is_connected = False
         self._written: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `end`
         # -P: without it a folder "models" in the user's own project would be imported, and run, in place of this one.
         command = (sys.executable, "-P", "-m", "models.llama.remote.host")
@@ -67,7 +68,7 @@ class Child:
         while True:
             kind, value = self._reply(until)
             if kind == CONNECTED:
-                until = float("inf")
+                until, self._is_connected = float("inf"), True
             elif kind == PROGRESS:
                 on_progress(value)
             elif kind == FAILED:
@@ -134,6 +135,12 @@ class Child:
         said = self._last_words()
         self.end()
         _log.warning("the child process ended: %s", said)
+        if not self._is_connected:
+            return LostError(
+                f"There is no connection to {names_of(self._workers)}.",
+                cause=said,
+                hint="Start each worker with `localspec worker`, or give its own HOST:PORT to --rpc.",
+            )
         return LostError(
             f"The connection to {names_of(self._workers)} was lost, and with it this answer.",
             cause=said,

@@ -128,7 +128,7 @@ def test_a_lost_worker_is_an_error_and_the_next_pass_loads_anew(target: Path, tm
             remote.decode([104], 1)
         assert f"connection to the workers {first.address}, {second.address} was lost" in lost.value.title
         assert remote.length == 0
-        with pytest.raises(LocalspecError, match="was lost"):
+        with pytest.raises(LocalspecError, match="There is no connection"):
             remote.decode(TEXT, 1)
         again = WorkerProcess(tmp_path, port=second.port)
         try:
@@ -169,7 +169,9 @@ def test_a_worker_that_is_not_there_or_is_taken_is_told(
     missing = f"127.0.0.1:{free_port()}"
     with pytest.raises(LocalspecError) as refused:
         RemoteModel(target, over((missing,)))
+    assert refused.value.title == f"There is no connection to the worker {missing}."
     assert f"Failed to connect to {missing}" in refused.value.cause
+    assert "localspec worker" in refused.value.hint
     with workers(1, tmp_path) as (only,):
         first = RemoteModel(target, over((only.address,)))
         monkeypatch.setattr(child, "_ANSWER_SECONDS", 2.0)
