@@ -75,7 +75,8 @@ def topic_list(stream: TextIO) -> str:
         )
     width = max(map(len, TOPICS))
     lines = (f"  {each.topic:<{width}}  {each.summary.replace('`', '')}" for each in pages)
-    return "\n".join(["The manual of localspec", "", *lines, ""])
+    # No blank line at the end: with what follows, the list fits 24 lines and the shell's prompt.
+    return "\n".join(["The manual of localspec", "", *lines])
 
 
 def for_stream(text: str, stream: TextIO, command: str) -> str:
