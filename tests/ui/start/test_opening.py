@@ -43,6 +43,11 @@ def shown(app: OpeningApp) -> str:
     return "\n".join(line.text.rstrip() for line in app.screen._compositor.render_strips())
 
 
+def has_chat(app: OpeningApp) -> bool:
+    """Tell whether the chat is there with its widgets; before that it can't be asked for them."""
+    return app.chat is not None and app.chat.is_mounted
+
+
 def key(app: OpeningApp, name: str) -> None:
     app.post_message(events.Key(name, name if len(name) == 1 else None))
 
@@ -69,7 +74,7 @@ def test_the_first_picture_says_what_is_loaded_and_keys_wait_in_order() -> None:
                 key(app, name)
             await until(pilot, lambda: isinstance(app.screen, ChatScreen) and app._held is None)
             key(app, "!")
-            await until(pilot, lambda: app.chat is not None and app.chat.prompt.full_text.endswith("!"))
+            await until(pilot, lambda: has_chat(app) and app.chat.prompt.full_text.endswith("!"))
             assert app.chat is not None
             assert app.chat.prompt.full_text.replace(" ", "") == "firstwordpastedxyz!"
             await until(pilot, lambda: app.chat is not None and app.chat.ready is not None)
@@ -82,7 +87,7 @@ def test_a_message_sent_before_there_is_a_chat_is_answered() -> None:
         async with opening(lambda: request(predict=4)) as (app, pilot):
             for name in (*"hi", "enter"):
                 key(app, name)
-            await until(pilot, lambda: app.chat is not None and len(app.chat.transcript.message_keys()) == 2)
+            await until(pilot, lambda: has_chat(app) and len(app.chat.transcript.message_keys()) == 2)
             assert app.chat is not None
             assert app.chat.transcript.text_of(app.chat.transcript.message_keys()[0]) == "hi"
 
