@@ -10,11 +10,16 @@ from typing import TextIO
 from models.errors import UsageError
 
 TOPICS = (
-    "getting-started", "chat", "screens", "editor", "server", "clients", "moving", "drafting", "heads", "exactness",
-    "kernels", "tuning", "benchmarks", "verify", "models", "large-models", "scripts", "settings", "troubleshooting",
-    "privacy",
+    "getting-started", "chat", "screens", "editor", "server", "clients", "moving", "drafting", "heads", "methods",
+    "exactness", "kernels", "tuning", "benchmarks", "verify", "models", "large-models", "scripts", "settings",
+    "troubleshooting", "privacy",
 )  # fmt: skip
 """Every topic, in the order in which a newcomer reads them; the page of a topic is TOPIC.md."""
+_TOGETHER = {
+    ("chat", "screens"): "The chat: keys, commands, files; a picture of each screen.",
+    ("clients", "moving"): "Connect other programs; come from Ollama, LM Studio, Tabby.",
+}
+"""Topics that follow one another and share a line on a terminal, with that line: the list has to fit 24 lines."""
 _FOLDER = Path(__file__).parent
 _SIMILAR = 0.55
 """Minimum similarity of a mistyped topic to the offered one, from 0 to 1."""
@@ -67,16 +72,25 @@ def nearest(text: str, names: tuple[str, ...]) -> str | None:
 
 
 def topic_list(stream: TextIO) -> str:
-    """Return the topics with a line for each: in columns for a terminal, else as Markdown."""
+    """Return the topics with a line for each: in columns for a terminal, some of them together, else as Markdown."""
     pages = [page_of(topic) for topic in TOPICS]
     if not stream.isatty():
         return "\n".join(
             ["# The manual of localspec", "", *(f"- `{each.topic}`: {each.summary}" for each in pages), ""]
         )
     width = max(map(len, TOPICS))
-    lines = (f"  {each.topic:<{width}}  {each.summary.replace('`', '')}" for each in pages)
+    rows = [row for page in pages if (row := _row(page)) is not None]
+    lines = (f"  {names:<{width}}  {summary.replace('`', '')}" for names, summary in rows)
     # No blank line at the end: with what follows, the list fits 24 lines and the shell's prompt.
     return "\n".join(["The manual of localspec", "", *lines])
+
+
+def _row(page: Page) -> tuple[str, str] | None:
+    """Return the names and the summary of a line of the list; None for a topic that an earlier line names."""
+    for topics, summary in _TOGETHER.items():
+        if page.topic in topics:
+            return (", ".join(topics), summary) if page.topic == topics[0] else None
+    return page.topic, page.summary
 
 
 def for_stream(text: str, stream: TextIO, command: str) -> str:

@@ -1,5 +1,6 @@
 """`localspec help`: topics, one page, the flags of a command; drawn on a terminal, plain Markdown in a pipe."""
 
+import io
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -10,7 +11,7 @@ from pseudo_terminal import PseudoTerminal
 from run_here import localspec_here
 from run_localspec import localspec
 
-from app.manual.pages import TOPICS, nearest, page_of
+from app.manual.pages import TOPICS, nearest, page_of, topic_list
 from app.manual.rendering import drawn
 
 ESCAPE = "\x1b["
@@ -28,7 +29,22 @@ def test_the_topics_fit_a_small_terminal(tmp_path: Path) -> None:
     assert terminal.exit_code() == 0
     lines = terminal.text.splitlines()
     for topic in TOPICS:
-        assert any(line.startswith(f"  {topic} ") and line.endswith(".") for line in lines), topic
+        named = rf"  (?:[\w-]+, )*{topic}(?:, [\w-]+)* +[A-Z].*\."
+        assert len([line for line in lines if re.fullmatch(named, line.rstrip())]) == 1, topic
+
+
+def test_the_list_has_room_for_one_more_topic() -> None:
+    """The pager opens at 24 lines; the list is followed by one line about what else help shows."""
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True  # type: ignore[method-assign]
+    text = topic_list(terminal)
+    assert len(text.splitlines()) + 1 <= 24 - 2
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_topics_that_share_a_line_stay_pages_of_their_own(tmp_path: Path) -> None:
+    for topic in ("chat", "screens", "clients", "moving"):
+        assert localspec_here("help", topic, home=tmp_path).stdout.splitlines()[2] == page_of(topic).summary
 
 
 @pytest.mark.parametrize("topic", TOPICS)
