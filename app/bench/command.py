@@ -42,10 +42,10 @@ def _measure(findings: BenchFindings, abort: AbortFlag, terminal: Terminal) -> N
     request = findings.request
     clock = time.perf_counter
     loader = Loader(request.plan, abort, clock, terminal.loading)
-    run = BenchRun(loader, clock, request.arms)
-    progress = ComparisonProgress(terminal, request.prompts, len(request.arms), len(request.samplings))
+    run = BenchRun(loader, clock, request.arms, every_method=request.league)
     try:
-        findings.conditions = run.load(allow_rounding=request.allow_rounding)
+        conditions = findings.conditions = run.load(allow_rounding=request.allow_rounding)
+        progress = ComparisonProgress(terminal, request.prompts, len(conditions.arms), len(request.samplings))
         for event in run.run(request.prompts, request.samplings, request.max_tokens, progress.on_answer):
             if isinstance(event, Skipped):
                 findings.skipped.append(event)
@@ -55,7 +55,7 @@ def _measure(findings: BenchFindings, abort: AbortFlag, terminal: Terminal) -> N
     except Cancelled:
         findings.interrupted = True
     finally:
-        findings.notes = list(dict.fromkeys(loader.notes))
+        findings.notes = list(dict.fromkeys((*request.notes, *loader.notes)))
         run.close()
 
 

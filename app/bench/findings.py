@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from app.bench.measuring.arms import PLAIN, ArmAnswer, Skipped
 from app.bench.measuring.benchmark import BenchConditions
+from app.bench.measuring.league import ClassLeague, leagues
 from app.bench.measuring.results import Oracle, Overall, Result, overall, results
 from app.bench.request import BenchRequest
 from models.errors import DivergedError
@@ -30,6 +31,10 @@ class BenchFindings:
     def overall(self) -> list[Overall]:
         """Return the speed-up of each arm over all classes."""
         return overall(self.answers, self._oracle)
+
+    def leagues(self) -> list[ClassLeague]:
+        """Return the methods ranked in each class at each temperature."""
+        return leagues(self.results(), self.answers)
 
     @property
     def _oracle(self) -> Oracle | None:

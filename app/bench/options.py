@@ -10,13 +10,20 @@ from app.flags.options import MODEL_OPTIONS, NO_DRAFT_COPY, SHAPING_OPTIONS
 from drafters.registry import FREE_DRAFTERS, names_without_model
 
 _WHAT, _DRAFT, _SAMPLING, _OUTPUT = "What to measure", "Speculation", "Sampling", "Output"
+SPEC_BENCH, SPEED_BENCH = "spec-bench", "speed-bench"
+SUITES = (SPEC_BENCH, SPEED_BENCH)
+"""Published benchmarks whose files are read."""
 PREDICT_NAMES, PREDICT_HELP = ("-n", "--n-predict", "predict"), "Maximum tokens per answer."
 _COUNT = click.IntRange(min=1)
+_SUITE_HELP = (
+    f"Prompts of a published benchmark, in the form in which it is published: {' or '.join(SUITES)}, and its file."
+)
 _PROMPTS_HELP = "Prompts, as JSON lines.  [default: built-in prompts]"
 _CLASS_HELP = "Prompt classes, separated by commas.  [default: all]"
 _ARMS_HELP = (
     f"Arms to compare with plain decoding, separated by commas: auto, {', '.join(FREE_DRAFTERS)}, model, mtp (the "
-    "model's own head), text (the starter, drafting text); all but auto also with a draft length, as in lookup:7.  "
+    "model's own head), text (the starter, drafting text); each but auto also with a draft length, as in lookup:7; "
+    "or all (every method that this model can use, ranked in a league table).  "
     "[default: auto; with a draft model auto,lookup,model]"
 )
 _DRAFT_MAX_HELP = "Draft length of arms that do not name one."
@@ -42,6 +49,7 @@ class _Numbers(click.ParamType[str]):
 
 NUMBERS = _Numbers()
 _WHAT_OPTIONS = (
+    option(_WHAT, "--suite", nargs=2, type=(click.Choice(SUITES), click.Path()), metavar="NAME FILE", help=_SUITE_HELP),
     option(_WHAT, "--vs", multiple=True, metavar="ARMS", help=_ARMS_HELP),
     option(_WHAT, "--limit", default=12, type=_COUNT, help="Maximum prompts per class."),
     option(_WHAT, *PREDICT_NAMES, default=160, type=_COUNT, help=PREDICT_HELP),

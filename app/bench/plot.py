@@ -1,4 +1,4 @@
-"""Drawing of a benchmark: speed-ups by class and arm, and pass costs. Needs matplotlib."""
+"""Drawing of a benchmark: speed-ups by class and arm, pass costs, and what `auto` used. Needs matplotlib."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -9,7 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from app.bench.findings import BenchFindings
+from app.bench.league_plot import draw_rounds
 from app.bench.measuring.arithmetic import geometric_mean
+from app.bench.measuring.league import ClassLeague
 from app.bench.measuring.results import Result
 from app.engine.costs.pass_cost import VerifyCurve
 from models.errors import LocalspecError
@@ -25,15 +27,20 @@ _ABOVE = 2.0
 def draw(findings: BenchFindings, path: Path) -> None:
     """Write an SVG or PNG file, by its extension: one part for each temperature, and one for the pass costs.
 
+    A league has a further part for each temperature: what `auto` drafted with.
+
     Raises LocalspecError where the file can't be written.
     """
     by_temperature = [list(group) for _, group in groupby(findings.results(), key=lambda result: result.temperature)]
     oracle = findings.conditions.oracle if findings.conditions else None
-    parts = len(by_temperature) + (oracle is not None)
+    leagues = _leagues(findings)
+    parts = len(by_temperature) + len(leagues) + (oracle is not None)
     figure = Figure(figsize=(_INCHES[0], _INCHES[1] * parts), layout="constrained")
     axes: list[Axes] = list(figure.subplots(parts, 1, squeeze=False)[:, 0])
     for results, part in zip(by_temperature, axes, strict=False):
         _draw_speed_ups(part, results)
+    for members, part in zip(leagues, axes[len(by_temperature) :], strict=False):
+        draw_rounds(part, members)
     if oracle is not None:
         _draw_curve(axes[-1], oracle.curve, oracle.widest)
     # Equal figures give equal files: no date, and no random names inside.
@@ -43,6 +50,12 @@ def draw(findings: BenchFindings, path: Path) -> None:
         except OSError as error:
             hint = "The figures above are complete."
             raise LocalspecError(f"{path} can't be drawn.", cause=str(error.strerror or error), hint=hint) from error
+
+
+def _leagues(findings: BenchFindings) -> list[list[ClassLeague]]:
+    """Return the leagues by temperature in which `auto` ran; none where no league was asked for."""
+    found = [league for league in findings.leagues() if league.auto_rounds] if findings.request.league else []
+    return [list(group) for _, group in groupby(found, key=lambda league: league.temperature)]
 
 
 def _draw_speed_ups(part: Axes, results: Sequence[Result]) -> None:

@@ -4,12 +4,13 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
+from app.bench.columns import WIDTH, cut, interval, number, percent, short, table
 from app.bench.findings import BenchFindings
+from app.bench.league_report import league_lines, unavailable_lines
 from app.bench.measuring.benchmark import BenchConditions
 from app.bench.measuring.results import Overall, Result, milliseconds
 from models.system.counted import counted
 
-_WIDTH = 100
 _A_TENTH = 0.0995
 """Seconds that are "0.10" in two digits."""
 _POSITIONS = 8
@@ -29,9 +30,11 @@ _LEGEND = (
 def report(findings: BenchFindings) -> str:
     """Return tables and verdicts of all temperatures."""
     assert findings.conditions is not None, "answers come after loading"
-    lines = [part for line in _head(findings, findings.conditions) for part in textwrap.wrap(line, _WIDTH)]
+    lines = [part for line in _head(findings, findings.conditions) for part in textwrap.wrap(line, WIDTH)]
     lines.append("")
     overall = findings.overall()
+    if findings.request.league:
+        return "\n".join([*lines, *league_lines(findings.leagues(), overall)]) + "\n"
     for temperature, group in groupby(findings.results(), key=lambda result: result.temperature):
         results = list(group)
         arms = [arm for arm in overall if arm.temperature == temperature]
@@ -39,7 +42,7 @@ def report(findings: BenchFindings) -> str:
         lines += _usual(results, arms)
         lines += ["Acceptance rate by position in the draft, of drafts that reached it", *_positions(results), ""]
         lines += ["Verdict", *_verdicts(results), ""]
-    return "\n".join([*lines, *textwrap.wrap(_LEGEND, _WIDTH)]) + "\n"
+    return "\n".join([*lines, *textwrap.wrap(_LEGEND, WIDTH)]) + "\n"
 
 
 def _head(findings: BenchFindings, conditions: BenchConditions) -> list[str]:
@@ -47,11 +50,13 @@ def _head(findings: BenchFindings, conditions: BenchConditions) -> list[str]:
     lines = [f"{conditions.model} ({conditions.description})"]
     if conditions.draft:
         lines.append(f"draft model {conditions.draft}")
+    if request.suite:
+        lines.append(f"prompts of {request.suite}: {len({answer.prompt for answer in findings.answers})}")
     lines.append(f"answers of at most {counted(request.max_tokens, 'token')}, seed {request.samplings[0].seed}")
     lines.append(_drafts(conditions, allow_rounding=request.allow_rounding))
     if findings.interrupted:
         lines.append("Stopped: only the prompts that every arm had answered are shown.")
-    return lines + _skipped(findings)
+    return lines + unavailable_lines(conditions.unavailable) + _skipped(findings)
 
 
 def _drafts(conditions: BenchConditions, *, allow_rounding: bool) -> str:
@@ -71,19 +76,11 @@ def _skipped(findings: BenchFindings) -> list[str]:
 
 
 def _table(results: Sequence[Result]) -> list[str]:
-    rows = [[name for name, _ in _COLUMNS]]
+    rows: list[list[str]] = []
     for _, members in groupby(results, key=lambda result: result.class_name):
         group = list(members)
         rows += [_cells(result, group[0].class_name if result is group[0] else "") for result in group]
-    return [
-        " ".join(f"{_cut(cell, form):{form}}" for cell, (_, form) in zip(row, _COLUMNS, strict=True)).rstrip()
-        for row in rows
-    ]
-
-
-def _cut(cell: str, form: str) -> str:
-    """Shorten a name that would move the columns after it; numbers are never cut."""
-    return cell[: int(form[1:])] if form.startswith("<") else cell
+    return table(_COLUMNS, rows)
 
 
 def _cells(result: Result, class_name: str) -> list[str]:
@@ -91,15 +88,15 @@ def _cells(result: Result, class_name: str) -> list[str]:
     return [
         class_name,
         result.arm,
-        _number(result.tokens_per_second, 1),
-        _number(result.speed_up, 2),
-        "" if plain else _interval(result.interval),
+        number(result.tokens_per_second, 1),
+        number(result.speed_up, 2),
+        "" if plain else interval(result.interval),
         "" if plain or result.worst is None else f"{result.worst[1]:.2f}",
         f"{milliseconds(result.gap_p50)}/{milliseconds(result.gap_p95)} ms",
         _wait(result.first_token_seconds),
-        "" if plain else _number(result.mean_acceptance_length, 2),
-        "" if plain else _percent(result.coverage),
-        _percent(result.oracle_share),
+        "" if plain else number(result.mean_acceptance_length, 2),
+        "" if plain else percent(result.coverage),
+        percent(result.oracle_share),
     ]
 
 
@@ -123,14 +120,14 @@ def _usual(results: Sequence[Result], arms: Sequence[Overall]) -> list[str]:
 
 def _row(name: str, arm: str, speed_up: float, bounds: tuple[float, float] | None) -> str:
     """Return a line whose figures are aligned with those of the table."""
-    return f"{_cut(name, '<10'):<10} {_cut(arm, '<10'):<10} {'':>8} {speed_up:>8.2f} {_interval(bounds):>9}"
+    return f"{cut(name, '<10'):<10} {cut(arm, '<10'):<10} {'':>8} {speed_up:>8.2f} {interval(bounds):>9}"
 
 
 def _positions(results: Sequence[Result]) -> list[str]:
     lines = []
     for result in results:
         pairs = list(zip(result.accepted_at, result.drafted_at, strict=True))
-        shares = [f"{place}: {_percent(right / all_)}" for place, (right, all_) in enumerate(pairs[:_POSITIONS], 1)]
+        shares = [f"{place}: {percent(right / all_)}" for place, (right, all_) in enumerate(pairs[:_POSITIONS], 1)]
         if shares:
             more = "  ..." if len(pairs) > _POSITIONS else ""
             lines.append(f"{result.class_name[:10]:<10} {result.arm:<10} {'  '.join(shares)}{more}")
@@ -143,29 +140,12 @@ def _verdicts(results: Sequence[Result]) -> Iterable[str]:
         if result.verdict is not None:
             word = "promote" if result.verdict.promote else "keep off"
             text = f"{result.class_name[:10]:<10} {result.arm:<10} {word}: {'; '.join(result.verdict.reasons)}"
-            lines += textwrap.wrap(text, _WIDTH, subsequent_indent=" " * 22)
+            lines += textwrap.wrap(text, WIDTH, subsequent_indent=" " * 22)
     return lines or ["there is nothing to compare: name arms with --vs"]
-
-
-def _interval(bounds: tuple[float, float] | None) -> str:
-    return "-" if bounds is None else "-".join(map(_short, bounds))
 
 
 def _wait(seconds: float | None) -> str:
     """Return a time to the first token in two or three digits; a very small model takes under a hundredth second."""
     if seconds is None:
         return "-"
-    return f"{_short(seconds)} s" if seconds >= _A_TENTH else f"{seconds * 1000:.2g} ms"
-
-
-def _short(value: float) -> str:
-    """Return a number with two decimals, or fewer where it is large: an interval of two prompts can reach 100."""
-    return f"{value:.{2 if value < 9.995 else 1 if value < 99.95 else 0}f}"
-
-
-def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{share:.0%}"
-
-
-def _number(value: float | None, digits: int) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
+    return f"{short(seconds)} s" if seconds >= _A_TENTH else f"{seconds * 1000:.2g} ms"

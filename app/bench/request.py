@@ -6,9 +6,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from app.bench.measuring.arm_names import ArmSpec, parse_arms
+from app.bench.measuring.arm_names import ALL, ArmSpec, parse_arms, with_every_method
 from app.bench.measuring.arms import BenchPrompt
 from app.bench.prompts import choose, names_in, read_prompts
+from app.bench.suites import Suite, read_suite
 from app.engine.costs.pass_cost import QUICK_WIDTHS
 from app.engine.runtime.load import LoadPlan
 from app.flags.load_plan import read_plan, with_standing
@@ -37,17 +38,28 @@ class BenchRequest:
     as_json: bool
     plot: Path | None
     quiet: bool
+    league: bool = False
+    """Whether every method was asked for: those that can't be used are left out, and the others ranked."""
+    suite: str | None = None
+    """Name of the published benchmark that the prompts are from; None for other prompts."""
+    notes: tuple[str, ...] = ()
+    """Notes on the prompts for the user."""
 
 
 def read_bench(model: str | None, flags: dict[str, Any]) -> BenchRequest:
     """Read the argument and flags of `bench`; raises UsageError."""
     # LOCALSPEC_MODEL comes as the argument, and -m is the more explicit of the two.
     plan = _plan(flags["model_option"] or model or STARTER, flags)
-    arms = parse_arms(names_in("--vs", flags["vs"]), flags["draft_max"], has_draft=bool(plan.drafter.model))
+    names = names_in("--vs", flags["vs"])
+    league = ALL in names
+    has_draft = league or bool(plan.drafter.model)
+    arms = parse_arms(with_every_method(names), flags["draft_max"], has_draft=has_draft)
     if not plan.drafter.model and any(arm.kind in (AUTO, HEAD) for arm in arms):
         # So that a head in the target's file is loaded.
         plan = replace(plan, drafter=DrafterSpec(HEAD))
-    prompts = choose(read_prompts(flags["prompts"]), names_in("--class", flags["classes"]), flags["limit"])
+    suite = _suite(flags)
+    read = suite.prompts if suite else read_prompts(flags["prompts"])
+    prompts = choose(read, names_in("--class", flags["classes"]), flags["limit"])
     return BenchRequest(
         plan=_with_rows(plan, arms),
         arms=tuple(arms),
@@ -58,6 +70,9 @@ def read_bench(model: str | None, flags: dict[str, Any]) -> BenchRequest:
         as_json=flags["as_json"],
         plot=_plot(flags["plot"]),
         quiet=flags["quiet"],
+        league=league,
+        suite=suite.name if suite else None,
+        notes=(suite.note,) if suite and suite.note else (),
     )
 
 
@@ -70,6 +85,16 @@ def _plan(model: str, flags: dict[str, Any]) -> LoadPlan:
             f"--draft {flags['draft']} is not a draft model.", hint="Give --draft a GGUF file here; arms go in --vs."
         )
     return with_standing(replace(plan, drafter=DrafterSpec("off")))
+
+
+def _suite(flags: dict[str, Any]) -> Suite | None:
+    """Return the prompts of --suite; None without it. Raises UsageError."""
+    given = flags.get("suite")
+    if not given:
+        return None
+    if flags["prompts"] is not None:
+        raise UsageError("--suite and --prompts name two files of prompts.", hint="Leave out one of them.")
+    return read_suite(*given)
 
 
 def _with_rows(plan: LoadPlan, arms: Sequence[ArmSpec]) -> LoadPlan:

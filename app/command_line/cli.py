@@ -147,6 +147,8 @@ def bench(context: click.Context, /, model: str | None, **flags: Any) -> None:
       localspec bench big.gguf --class edit,code --limit 4 --vs lookup:3,lookup:7
       localspec bench big.gguf --prompts mine.jsonl --json > figures.json
       localspec bench big.gguf --temp 0,0.7 --plot figures.svg
+      localspec bench big.gguf --vs all                    every method that works here, in a league table
+      localspec bench big.gguf --suite spec-bench question.jsonl --limit 10
 
     A prompt file has one JSON object per line: {"id": "a", "class": "chat", "turns": ["Hi", "And then?"]}, or "prefix"
     and "suffix" around a gap instead of "turns". Each turn follows plain answers to the earlier turns. The report ends

@@ -13,7 +13,7 @@ from models.errors import UsageError
 _NEVER = frozenset(
     {
         "prompt", "file", "edit", "continue", "resume", "audit", "statistics", "prefix-file", "suffix-file", "context",
-        "cursor", "grammar", "grammar-file", "json-schema", "json-schema-file",
+        "cursor", "grammar", "grammar-file", "json-schema", "json-schema-file", "suite",
     }
 )  # fmt: skip
 """Flags about a single question or run: from a file they would apply to every one."""

@@ -40,7 +40,7 @@ def run_verify(request: VerifyRequest) -> int:
 def _compare(findings: CertificateFindings, abort: AbortFlag, terminal: Terminal) -> None:
     bench, clock = findings.request.bench, time.perf_counter
     loader = Loader(bench.plan, abort, clock, terminal.loading)
-    certification = Certification(loader, clock, bench.arms, abort)
+    certification = Certification(loader, clock, bench.arms, abort, every_method=bench.league)
     try:
         findings.conditions = certification.load(allow_rounding=bench.allow_rounding)
         findings.provenance = certification.provenance(
@@ -55,8 +55,9 @@ def _compare(findings: CertificateFindings, abort: AbortFlag, terminal: Terminal
 
 
 def _ask(findings: CertificateFindings, certification: Certification, terminal: Terminal) -> None:
-    bench = findings.request.bench
-    progress = ComparisonProgress(terminal, bench.prompts, len(bench.arms), len(bench.samplings))
+    bench, conditions = findings.request.bench, findings.conditions
+    assert conditions is not None, "answers come after loading"
+    progress = ComparisonProgress(terminal, bench.prompts, len(conditions.arms), len(bench.samplings))
     events = certification.run(
         bench.prompts,
         bench.samplings,

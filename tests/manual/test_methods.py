@@ -1,4 +1,4 @@
-"""The page of methods: each has its paper, its needs, its flag and its figures, and each drafter without a model is named."""
+"""The page of methods: each has its paper, its needs, its flag and its figures, and each drafter is named."""
 
 import re
 
@@ -34,9 +34,9 @@ def test_each_method_names_a_paper_by_year_and_number(section: str) -> None:
 def test_the_page_has_the_methods_of_the_field() -> None:
     titles = " ".join(map(title, METHODS))
     for name in (
-        "Prompt lookup", "Suffix copies", "Draft model", "tokenizers", "TLI", "EAGLE-1, EAGLE-2, EAGLE-3", "MTP", "DFlash",
-        "DSpark", "Medusa", "Hydra", "Lookahead", "Jacobi", "Token Recycling", "Draft & Verify", "SWIFT", "LayerSkip",
-        "DistillSpec", "Online speculative decoding", "SpecInfer", "Sequoia", "REST", "Cascades",
+        "Prompt lookup", "Suffix copies", "Draft model", "tokenizers", "TLI", "EAGLE-1, EAGLE-2, EAGLE-3", "MTP",
+        "DFlash", "DSpark", "Medusa", "Hydra", "Lookahead", "Jacobi", "Token Recycling", "Draft & Verify", "SWIFT",
+        "LayerSkip", "DistillSpec", "Online speculative decoding", "SpecInfer", "Sequoia", "REST", "Cascades",
     ):  # fmt: skip
         assert name in titles, name
 

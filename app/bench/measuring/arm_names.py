@@ -1,7 +1,7 @@
 """Names of arms, such as "off", "auto", "lookup:3", "model:7"; parsed at once, made into arms after the load."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from app.bench.measuring.arms import PLAIN, Arm
 from app.bench.measuring.shared_draft_model import LentModel
@@ -21,6 +21,10 @@ LONGEST = 64
 """Longest draft that an arm can be asked for."""
 MODEL, TEXT = "model", "text"
 """The arms of a draft model alone: the one that was named, and the one that drafts text for any target."""
+ALL = "all"
+"""Stands for every method: auto, each drafter without a model, and the three arms with one."""
+Make = Callable[[], tuple[ModelDrafter, Callable[[], None]]]
+"""Makes a drafter, and what makes it ready before an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +61,18 @@ class ArmKit:
     """Whether siblings may be verified: as exactly as the draft, or with rounding allowed."""
     make_head: Callable[[], ModelDrafter] | None = None
     """Makes a drafter with the draft head, in place of a draft model; None without one."""
+    by_kind: Mapping[str, Make] = field(default_factory=dict)
+    """Makers of the arms "model", "text" and "mtp" where each has a drafter of its own; others use that of auto."""
 
     def length(self, wanted: int) -> int:
         """Return the wanted draft length, at most `longest`."""
         return min(wanted, self.longest)
+
+
+def with_every_method(names: Sequence[str]) -> list[str]:
+    """Return arm names with "all" replaced by every method, in the order of the field: free ones, models, heads."""
+    every = (AUTO, *FREE_DRAFTERS, MODEL, TEXT, HEAD)
+    return [arm for name in names for arm in (every if name == ALL else (name,))]
 
 
 def parse_arms(names: Sequence[str], draft_max: int, *, has_draft: bool) -> list[ArmSpec]:
@@ -147,5 +159,6 @@ def _make(spec: ArmSpec, kit: ArmKit) -> Arm:
     if free := free_drafters(DrafterSpec(spec.kind), kit.target.vocab.is_end):
         # As with `--draft NAME`: a drafter reads an infill prompt in the order of the text.
         return Arm(str(spec), Hybrid(free, None, Eager(), text_order(kit.target.vocab)), controller)
-    drafter, ready = _model_drafter(kit)
+    make = kit.by_kind.get(spec.kind)
+    drafter, ready = make() if make else _model_drafter(kit)
     return Arm(str(spec), drafter, controller, ready)

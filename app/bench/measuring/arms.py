@@ -90,6 +90,8 @@ class ArmAnswer:
     """Tokens of each round's pass over the target."""
     trees: tuple[bool, ...]
     """Whether the pass had siblings, for each round."""
+    sources: tuple[str, ...] = ()
+    """Source of each round's draft; "" for a round without one."""
     fork: int | None = None
     """First place where the tokens differ from the plain answer's; None: they are equal."""
     grammar: Grammar | None = None
@@ -210,7 +212,8 @@ class Bench:
 
     def _tokens(self, prompt: BenchPrompt, turns: Sequence[Message]) -> list[int] | Skipped:
         try:
-            tokens = self._transcript.prompt(turns) if prompt.turns else self._infill(prompt)
+            vocab = self._target.vocab
+            tokens = self._transcript.prompt(turns) if prompt.turns else fim_prompt(vocab, prompt.prefix, prompt.suffix)
         except LocalspecError as error:
             # A template may refuse one conversation and accept the others.
             return Skipped(prompt.id, prompt.class_name, error.title.rstrip("."))
@@ -219,9 +222,6 @@ class Bench:
         if len(tokens) + self._max_tokens > self._target.context_size:
             return Skipped(prompt.id, prompt.class_name, "too long for the context with its answer (larger: -c)")
         return tokens
-
-    def _infill(self, prompt: BenchPrompt) -> list[int] | None:
-        return fim_prompt(self._target.vocab, prompt.prefix, prompt.suffix)
 
     def _turn(
         self, prompt: BenchPrompt, number: int, tokens: list[int], order: Sequence[Arm], sampling: SamplingParams
@@ -275,6 +275,7 @@ class Bench:
             prompt_tokens=tuple(tokens),
             widths=tuple(round_.width for round_ in rounds),
             trees=tuple(bool(round_.draft.siblings) for round_ in rounds),
+            sources=tuple(round_.draft.source if round_.draft.tokens else "" for round_ in rounds),
             grammar=prompt.grammar,
             preface=preface,
         )

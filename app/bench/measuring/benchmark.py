@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
-from app.bench.measuring.arm_names import LONGEST, TEXT, ArmKit, ArmSpec, make_arms
+from app.bench.measuring.arm_names import LONGEST, TEXT, ArmKit, ArmSpec, Make, make_arms
 from app.bench.measuring.arms import Arm, Bench, BenchPrompt, OnAnswer, Skipped, Turn
+from app.bench.measuring.methods import Methods, Unavailable, load_methods
 from app.bench.measuring.results import Oracle
-from app.bench.measuring.shared_draft_model import Lender
+from app.bench.measuring.shared_draft_model import DraftSource, Lender
 from app.engine.control.agreement_probe import agreement_of
 from app.engine.costs.block_cost import BLOCK_WIDTHS, block_table
 from app.engine.costs.pass_cost import DRAFT_WIDTHS, HEAD_WIDTHS, QUICK_WIDTHS, READ_WIDTHS, VerifyCurve, measure_steady
@@ -43,18 +45,25 @@ class BenchConditions:
     """Most tokens that any arm could draft in a round."""
     oracle: Oracle | None
     """Costs of passes; None for a memory that can't rewind."""
+    arms: tuple[str, ...] = ()
+    """Names of the arms that can be made, plain decoding first."""
+    unavailable: tuple[Unavailable, ...] = ()
+    """Methods that were asked for by "all" and can't be used."""
 
 
 class BenchRun:
     """Models of a benchmark and their measured costs. Belongs to one thread, except for the abort flag."""
 
-    def __init__(self, loader: Loader, clock: Clock, arms: Sequence[ArmSpec]) -> None:
+    def __init__(self, loader: Loader, clock: Clock, arms: Sequence[ArmSpec], *, every_method: bool = False) -> None:
+        """Take the arms; with `every_method` those that can't be made are left out, with the reason."""
         self._loader = loader
         self._clock = clock
         self._specs = arms
         self._target: LanguageModel | None = None
         self._lender: Lender | None = None
         self._drafter: ModelDrafter | None = None
+        self._every_method = every_method
+        self._methods: Methods | None = None
 
     @property
     def target(self) -> LanguageModel:
@@ -81,6 +90,7 @@ class BenchRun:
         rounds = allow_rounding or exact == 1
         exact_branches = rounds or (self._drafter is not None and self._loader.exact_branches(target))
         kit = self._kit = replace(self._make_kit(target, longest, with_costs=with_costs), exact_branches=exact_branches)
+        unavailable = self._leave_out() if self._every_method else ()
         for arm in self._arms():
             arm.drafter.close()
         return BenchConditions(
@@ -91,10 +101,30 @@ class BenchRun:
             exact_draft=exact - 1,
             longest=kit.longest,
             oracle=Oracle(kit.curve, kit.longest + 1) if kit.curve else None,
+            arms=tuple(map(str, self._specs)),
+            unavailable=unavailable,
         )
+
+    def _leave_out(self) -> tuple[Unavailable, ...]:
+        """Leave out the arms that can't be made; return the reasons, in the order of the arms."""
+        assert self._methods is not None, "they were loaded for this"
+        reasons = {each.method: each for each in self._methods.unavailable}
+        for spec in self._specs:
+            if spec.kind in reasons:
+                continue
+            try:
+                (arm,) = make_arms([spec], self._kit)
+                arm.drafter.close()
+            except PairError as error:
+                reasons[spec.kind] = Unavailable(spec.kind, error.title.partition(": ")[2].rstrip(".") or error.title)
+        kinds = list(dict.fromkeys(spec.kind for spec in self._specs))
+        self._specs = [spec for spec in self._specs if spec.kind not in reasons]
+        return tuple(reasons[kind] for kind in kinds if kind in reasons)
 
     def _draft_model(self, target: LanguageModel) -> ModelDrafter | None:
         """Load the named draft model or head, else the target's own head, else the standing model where it may pay."""
+        if self._every_method:
+            return self._load_methods(target)
         if draft := self._loader.plan.drafter.model:
             return self._loader.draft_model(draft, target)
         kinds = {spec.kind for spec in self._specs}
@@ -104,8 +134,7 @@ class BenchRun:
             raise no_head(target)
         if all(spec.kind not in (AUTO, TEXT) for spec in self._specs) or target.rewind_support.limit is not None:
             return None
-        widths = [width for width in QUICK_WIDTHS if width <= target.max_rows]
-        found = self._loader.standing_model(target, self._loader.curve(target, widths))
+        found = self._loader.standing_model(target, self._seconds(target))
         if found is None and any(spec.kind == TEXT for spec in self._specs):
             raise PairError(
                 "The arm text can't be used: no draft model that drafts text is worth loading for this target.",
@@ -113,10 +142,29 @@ class BenchRun:
             )
         return found
 
+    def _seconds(self, target: LanguageModel) -> dict[int, float]:
+        """Return the target's T(w), by a few widths."""
+        return self._loader.curve(target, [width for width in QUICK_WIDTHS if width <= target.max_rows])
+
+    def _load_methods(self, target: LanguageModel) -> ModelDrafter | None:
+        """Load the drafters of all methods; return the one that auto uses."""
+        kinds = frozenset(spec.kind for spec in self._specs)
+        self._methods = load_methods(self._loader, target, kinds, lambda: self._seconds(target))
+        return self._methods.auto
+
+    def _makers(self, target: LanguageModel) -> dict[str, Make]:
+        """Return a maker for each arm with a drafter of its own."""
+        found: dict[str, Make] = {}
+        for kind, drafter in self._methods.by_kind.items() if self._methods else ():
+            shared = self._lender if drafter is self._drafter else None
+            lender = None if isinstance(drafter, HeadDrafter) else shared or Lender(drafter.model)
+            found[kind] = partial(DraftSource(drafter, lender).make, target)
+        return found
+
     def _make_kit(self, target: LanguageModel, longest: int, *, with_costs: bool) -> ArmKit:
         lend = self._lender.lend if self._lender else None
         head = (lambda: self._beside(target)) if isinstance(self._drafter, HeadDrafter) else None
-        kit = ArmKit(target, None, longest, lend, self._beside, make_head=head)
+        kit = ArmKit(target, None, longest, lend, self._beside, make_head=head, by_kind=self._makers(target))
         if not with_costs:
             return kit
         kit = replace(kit, curve=measure_curve(target, self._clock))
@@ -149,7 +197,9 @@ class BenchRun:
 
     def close(self) -> None:
         """Free the models; calling it twice is fine."""
-        if self._drafter is not None:
+        if self._methods is not None:
+            self._methods.close()
+        elif self._drafter is not None:
             self._drafter.close()
         if self._target is not None:
             self._target.close()

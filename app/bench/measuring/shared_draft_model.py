@@ -4,8 +4,10 @@ Each borrower has a model view of its own. A change of borrowers reads the new o
 (`LentModel.take`), so that it counts in no arm's time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+from drafters.base import ModelDrafter
 from models.base import LanguageModel, Logits, ModelView
 
 _WARM_UP = 3
@@ -69,3 +71,23 @@ class LentModel(ModelView):
         if self._lender.holder is self:
             self._lender.holder = None
         self._tokens.clear()
+
+
+@dataclass(frozen=True, slots=True)
+class DraftSource:
+    """A loaded drafter, from which each arm gets one of its own."""
+
+    drafter: ModelDrafter
+    lender: Lender | None
+    """Lender of its model; None for a head, which has a cache for each arm."""
+
+    def make(self, target: LanguageModel) -> tuple[ModelDrafter, Callable[[], None]]:
+        """Return a new drafter for a target, and what makes it ready before an answer."""
+        if self.lender is None:
+            return self.drafter.beside(target), _nothing
+        lent = self.lender.lend()
+        return self.drafter.beside(lent), lent.take
+
+
+def _nothing() -> None:
+    """Do nothing."""

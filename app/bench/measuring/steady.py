@@ -45,13 +45,13 @@ def steady_speed_ups(
     `relative(w)` is the measured cost of a pass over w tokens, in one-token passes; the arm's own passes then correct
     it. The drafter's time counts as measured.
     """
-    one = {prompt: median(_passes(answers)) for prompt, answers in _by_prompt(plain).items()}
+    one = {prompt: median(pass_seconds(answers)) for prompt, answers in _by_prompt(plain).items()}
     shared = {prompt: answers for prompt, answers in _by_prompt(members).items() if prompt in one}
     taken = [
         (width, seconds / one[prompt])
         for prompt, answers in shared.items()
         for answer in answers
-        for width, seconds in zip(answer.widths, _passes([answer]), strict=True)
+        for width, seconds in zip(answer.widths, pass_seconds([answer]), strict=True)
     ]
     measured_cost = {
         width: relative(width) * _factor(taken, width, relative) for width in {width for width, _ in taken}
@@ -67,7 +67,7 @@ def _speed_up(answers: Iterable[ArmAnswer], measured_cost: dict[int, float], one
     return tokens / cost
 
 
-def _passes(answers: Iterable[ArmAnswer]) -> list[float]:
+def pass_seconds(answers: Iterable[ArmAnswer]) -> list[float]:
     """Return the seconds of each round without the drafter's."""
     return [
         seconds - drafting

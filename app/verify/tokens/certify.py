@@ -62,9 +62,11 @@ class Tally:
 class Certification:
     """Comparison of arms on loaded models. Belongs to one thread, except for the abort flag."""
 
-    def __init__(self, loader: Loader, clock: Clock, arms: Sequence[ArmSpec], abort: AbortFlag) -> None:
-        """Take the arms, plain decoding first, and the flag that stops everything."""
-        self._run = BenchRun(loader, clock, arms)
+    def __init__(
+        self, loader: Loader, clock: Clock, arms: Sequence[ArmSpec], abort: AbortFlag, *, every_method: bool = False
+    ) -> None:
+        """Take the arms, plain decoding first, and the flag that stops everything; see `BenchRun` for the last."""
+        self._run = BenchRun(loader, clock, arms, every_method=every_method)
         self._with_costs = any(arm.kind == "auto" for arm in arms)
         self._abort = abort
 

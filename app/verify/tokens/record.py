@@ -35,7 +35,7 @@ def record(findings: CertificateFindings) -> dict[str, Any]:
         "sampling": [asdict(sampling) for sampling in bench.samplings],
         "predict": bench.max_tokens,
         "prompts": findings.prompts,
-        "arms": [str(arm) for arm in bench.arms],
+        "arms": list(conditions.arms) or [str(arm) for arm in bench.arms],
         "tokens_compared": sum(tally.tokens for tally in counts),
         "answers_compared": sum(tally.answers for tally in counts),
         "results": [asdict(tally) for tally in counts],

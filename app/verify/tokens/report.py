@@ -56,6 +56,8 @@ def _facts(findings: CertificateFindings) -> Iterable[tuple[str, str]]:
     yield "sampling", _sampling(bench.samplings)
     names = ", ".join(findings.prompts)
     yield "prompts", f"{len(findings.prompts)}, answers of at most {counted(bench.max_tokens, 'token')}: {names}"
+    for each in conditions.unavailable:
+        yield "left out", f"{each.method}: {each.reason}"
     for class_name, reason, count in _skipped(findings):
         yield "left out", f"{class_name}: {count}, {reason}"
     if findings.interrupted:

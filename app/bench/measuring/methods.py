@@ -1,0 +1,123 @@
+"""Drafters of every method that a target can use, loaded together; for each of the others the reason against it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from app.bench.measuring.arm_names import MODEL, TEXT
+from app.engine.runtime.heads import open_own_head
+from app.engine.runtime.loader import Loader
+from drafters.base import ModelDrafter
+from drafters.head import HeadDrafter
+from drafters.registry import HEAD
+from models.base import LanguageModel
+from models.errors import LocalspecError
+from models.gguf.header import read_model
+from models.gguf.heads import has_own_head
+from models.library.catalog import STARTER, is_same_model
+from models.llama.model import LlamaModel
+from models.llama.remote.remote_model import RemoteModel
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """A method that can't be measured for this target."""
+
+    method: str
+    """Name of its arm."""
+    reason: str
+    """Why, in words, without a full stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Methods:
+    """Loaded drafters of one target."""
+
+    by_kind: Mapping[str, ModelDrafter]
+    """The drafters of the arms "model", "mtp" and "text"; those that can't be loaded are left out."""
+    auto: ModelDrafter | None
+    """The one that `run` would use without a flag, or with the same `--draft`."""
+    unavailable: tuple[Unavailable, ...]
+
+    def close(self) -> None:
+        """Free all of them."""
+        for drafter in self.by_kind.values():
+            drafter.close()
+
+
+def load_methods(
+    loader: Loader, target: LanguageModel, kinds: frozenset[str], seconds: Callable[[], Mapping[int, float]]
+) -> Methods:
+    """Load a drafter for each of the kinds "model", "mtp" and "text" that are asked for.
+
+    `seconds` measures the target's T(w) by width. Raises LocalspecError where a draft model that was named can't be
+    loaded; every other failure is a reason.
+    """
+    found: dict[str, ModelDrafter] = {}
+    reasons: dict[str, str] = {}
+    try:
+        if name := loader.plan.drafter.model:
+            found[MODEL] = loader.draft_model(name, target)
+        if HEAD in kinds:
+            _put(HEAD, _own_head(target, found.get(MODEL)), found, reasons)
+        if not found and (standing := loader.standing_model(target, seconds())) is not None:
+            found[TEXT if standing.drafts_text else MODEL] = standing
+        auto = next(iter(found.values()), None)
+        if TEXT in kinds and TEXT not in found:
+            _put_starter(_starter(loader, target), found, reasons)
+    except BaseException:
+        for drafter in found.values():
+            drafter.close()
+        raise
+    if MODEL in kinds and MODEL not in found:
+        reasons[MODEL] = "no draft model was named (--draft FILE; localspec models suggest finds one)"
+    missing = {kind: reason for kind, reason in reasons.items() if kind not in found}
+    return Methods(found, auto, tuple(Unavailable(kind, reason) for kind, reason in missing.items()))
+
+
+def _put(kind: str, outcome: ModelDrafter | str, found: dict[str, ModelDrafter], reasons: dict[str, str]) -> None:
+    """Add a drafter, or the reason against it."""
+    if isinstance(outcome, str):
+        reasons[kind] = outcome
+    else:
+        found[kind] = outcome
+
+
+def _put_starter(starter: ModelDrafter | str, found: dict[str, ModelDrafter], reasons: dict[str, str]) -> None:
+    """Add the starter as the arm that its tokens make it."""
+    if isinstance(starter, str) or starter.drafts_text:
+        _put(TEXT, starter, found, reasons)
+        return
+    reasons[TEXT] = "the starter has the target's tokens, so it is a draft model like any other"
+    if MODEL in found:
+        starter.close()
+    else:
+        found[MODEL] = starter
+
+
+def _own_head(target: LanguageModel, named: ModelDrafter | None) -> ModelDrafter | str:
+    """Return the drafter of a target's own head or of one beside its file, or why there is none."""
+    if isinstance(named, HeadDrafter):
+        return "--draft names another head"
+    if named is not None and isinstance(target, LlamaModel) and has_own_head(read_model(target.path)):
+        return "beside --draft the drafting layer is not loaded; leave --draft out to measure it"
+    try:
+        head = open_own_head(target)
+    except LocalspecError as error:
+        return error.title.rstrip(".")
+    return head or f"{target.name} has no draft head"
+
+
+def _starter(loader: Loader, target: LanguageModel) -> ModelDrafter | str:
+    """Return the starter as a drafter, whether or not that is expected to pay, or why it can't draft."""
+    if not isinstance(target, LlamaModel | RemoteModel):
+        return "the starter drafts for models in files"
+    if is_same_model(STARTER, str(target.path)):
+        return "the target is the starter itself"
+    if not (target.chat_template or target.named_templates):
+        return f"{target.name} has no chat template, and so answers no messages"
+    if target.rewind_support.limit is not None:
+        return f"{target.name} can take back only some rejected tokens ({target.rewind_support.reason})"
+    try:
+        return loader.draft_model(STARTER, target)
+    except LocalspecError as error:
+        return error.title.rstrip(".")
