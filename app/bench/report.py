@@ -40,6 +40,7 @@ def report(findings: BenchFindings) -> str:
         arms = [arm for arm in overall if arm.temperature == temperature]
         lines += [f"Temperature {temperature:g}", "", *_table(results), *_overall(arms), ""]
         lines += _usual(results, arms)
+        lines += _energy(results)
         lines += ["Acceptance rate by position in the draft, of drafts that reached it", *_positions(results), ""]
         lines += ["Verdict", *_verdicts(results), ""]
     return "\n".join([*lines, *textwrap.wrap(_LEGEND, WIDTH)]) + "\n"
@@ -116,6 +117,16 @@ def _usual(results: Sequence[Result], arms: Sequence[Overall]) -> list[str]:
         if steady is not None
     ]
     return ["Speed-up with every pass at its usual cost, and the worst prompt", *lines, ""] if lines else []
+
+
+def _energy(results: Sequence[Result]) -> list[str]:
+    """Return the joules a token by class and arm; nothing where the machine does not tell."""
+    lines = []
+    for name, members in groupby(results, key=lambda result: result.class_name):
+        shown = [f"{one.arm} {one.joules_per_token:.3g}" for one in members if one.joules_per_token is not None]
+        if shown:
+            lines.append(f"{cut(name, '<10'):<10} {', '.join(shown)}")
+    return ["Joules a token, of the whole processor after the prompt was read", *lines, ""] if lines else []
 
 
 def _row(name: str, arm: str, speed_up: float, bounds: tuple[float, float] | None) -> str:

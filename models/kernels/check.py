@@ -36,10 +36,12 @@ TYPES = {
     22: "IQ2_S",
     23: "IQ4_XS",
     30: "BF16",
+    34: "TQ1_0",
+    35: "TQ2_0",
     39: "MXFP4",
 }
 """The types that kernels may read, by ggml's numbers."""
-LONG = frozenset({"Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS", *(TYPES[kind] for kind in GRIDS)})
+LONG = frozenset({"Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS", "TQ1_0", "TQ2_0", *(TYPES[kind] for kind in GRIDS)})
 """Those whose blocks have 256 numbers."""
 DENSE = frozenset({"F16", "BF16"})
 """Those that are not packed: experts in them are left to llama.cpp."""

@@ -37,6 +37,7 @@ _SOURCES = tuple(
         "small_quants.cpp",
         "k_quants.cpp",
         "tables.cpp",
+        "ternary.cpp",
         "floats.cpp",
         "attention.cpp",
         "matmul.cpp",

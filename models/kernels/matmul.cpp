@@ -17,7 +17,8 @@ constexpr int64_t PLAIN = 32;   // numbers of a block of floats
 
 // None for packed types that are not for us.
 const Kernels *kernels_for(int type) {
-    for (const auto of_unit : {kernels_for_k_quants, kernels_for_small_quants, kernels_for_tables, kernels_for_grids})
+    for (const auto of_unit :
+         {kernels_for_k_quants, kernels_for_small_quants, kernels_for_tables, kernels_for_grids, kernels_for_ternary})
         if (const Kernels *found = of_unit(type)) return found;
     return nullptr;
 }

@@ -33,6 +33,7 @@ const Kernels *kernels_for_k_quants(int type);
 const Kernels *kernels_for_small_quants(int type);
 const Kernels *kernels_for_tables(int type);
 const Kernels *kernels_for_grids(int type);
+const Kernels *kernels_for_ternary(int type);
 // To be called before any kernel for them.
 void fill_grids();
 

@@ -17,7 +17,7 @@ from models.llama.batch import GUEST, MAX_BRANCHES, Batch, Guests, padding
 from models.llama.bindings import llama_cpp, recent_errors
 from models.llama.context import new_context, padding_room, takes_guests
 from models.llama.load import LlamaOptions, threads_of
-from models.system.free_cores import FreeCores
+from models.system.free_cores import Cores
 from models.system.machine import available_memory
 
 _BLOCK = 256
@@ -42,7 +42,7 @@ class Threads:
         self._api = llama_cpp()
         self._context = context
         self._most = self._now = threads, batch_threads
-        self.free: FreeCores | None = None
+        self.free: Cores | None = None
 
     def use(self, threads: int, batch_threads: int) -> None:
         """Use at most so many threads for one-token and for wider passes."""

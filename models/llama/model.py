@@ -30,7 +30,7 @@ from models.llama.load import (
 )
 from models.llama.vocab import LlamaVocab
 from models.llama.weights.adapters import LoadedAdapters
-from models.system.free_cores import FreeCores, free_cores
+from models.system.free_cores import Cores, free_cores
 from models.tree import Tree, read_tree
 
 
@@ -56,7 +56,7 @@ class LlamaModel:
         self.screen = screen_of(self._model, self.options)
         self._users = [self]
         self.listeners = Listeners()
-        self.free_cores: FreeCores | None = None
+        self.free_cores: Cores | None = None
         """Cores that passes keep to while other programs hold some; None: passes use all threads."""
         try:
             # Before the first context, whose graphs have room for them.
@@ -227,12 +227,13 @@ class LlamaModel:
         self._check_open().threads.use(threads, batch_threads)
         self.options = replace(self.options, threads=threads, batch_threads=batch_threads)
 
-    def follow_free_cores(self) -> None:
-        """Use fewer threads from now on while other programs hold cores; for sums that do not depend on threads.
+    def follow_free_cores(self, on_battery: int | None = None) -> None:
+        """Use fewer threads from now on while other programs hold cores, and at most `on_battery` without mains.
 
-        On a GPU, and where the system does not tell which cores are free, nothing changes.
+        For sums that do not depend on threads. On a GPU, and where the system does not tell which cores are free,
+        nothing changes.
         """
-        self.free_cores = None if has_gpu(self.options) else free_cores()
+        self.free_cores = None if has_gpu(self.options) else free_cores(on_battery)
         self._check_open().threads.free = self.free_cores
 
     def reopen(self, options: LlamaOptions) -> None:

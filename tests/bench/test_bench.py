@@ -1,11 +1,12 @@
 """Arms beside plain decoding: in what order, from which place, timed by what, and never the same question twice."""
 
 from collections.abc import Sequence
+from itertools import count
 
 import pytest
-from bench_fakes import PROMPTS, TimedToy, VirtualClock, ask, plain_arm, scripted_arm
+from bench_fakes import COLD, PROMPTS, TimedToy, VirtualClock, ask, plain_arm, scripted_arm
 from checking import caught
-from fakes import Case, OracleDrafter, RaisingDrafter, ScriptedDrafter, plain
+from fakes import Case, FakeClock, OracleDrafter, RaisingDrafter, ScriptedDrafter, plain
 
 from app.bench.measuring.arms import Arm, Bench, BenchPrompt, Skipped, first_fork
 from app.bench.measuring.results import Oracle, results
@@ -64,6 +65,34 @@ def test_the_time_of_reading_is_shared_and_the_rest_is_each_arms_own() -> None:
         assert (plain_answer.seconds, other.seconds) == (12, 17), "getting ready costs an arm nothing"
         assert (plain_answer.drafting, other.drafting) == ((0,) * 12, (5,) + (0,) * 11), "to begin is drafting"
         assert steady_speed_ups([other], [plain_answer], float) == {prompt.id: pytest.approx(12 / 17)}
+
+
+def test_the_energy_of_an_answer_leaves_out_reading_and_getting_ready() -> None:
+    """The processor takes ten watts all the time."""
+    clock, before = VirtualClock(), 0.0
+
+    def energy() -> float:
+        nonlocal before
+        before, joules = clock.now, 10 * (clock.now - before)
+        return joules
+
+    def get_ready() -> None:
+        clock.now += 1000
+
+    arms = [plain_arm(), Arm("a", SlowStart(clock), FixedLength(3), ready=get_ready)]
+    bench = Bench(TimedToy(clock), clock, 12, lambda *_: None, energy=energy)
+    for turn in bench.run(PROMPTS[:2], lambda: arms, COLD):
+        assert not isinstance(turn, Skipped)
+        assert [answer.joules for answer in turn] == [10 * answer.seconds for answer in turn]
+
+
+def test_an_energy_that_is_not_known_for_all_of_an_answer_is_left_out() -> None:
+    calls = count()
+    bench = Bench(ToyModel(), FakeClock(), 4, lambda *_: None, energy=lambda: None if next(calls) == 3 else 1.0)
+    turn = next(bench.run(PROMPTS[:1], lambda: [plain_arm(), scripted_arm("a")], COLD))
+    assert not isinstance(turn, Skipped)
+    assert turn[0].joules is None
+    assert turn[1].joules == len(turn[1].rounds)
 
 
 class SlowStart(ScriptedDrafter):

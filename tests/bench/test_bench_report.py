@@ -68,6 +68,13 @@ def test_the_tables_fit_a_hundred_columns_and_say_everything() -> None:
     assert "Speed-up with every pass at its usual cost, and the worst prompt\nchat       lookup:3" in text
 
 
+def test_joules_are_shown_where_the_machine_tells() -> None:
+    assert "Joules" not in report(findings())
+    found = findings()
+    found.answers = [replace(one, joules=3.0) for one in found.answers]
+    assert "chat       off 0.25, lookup:3 0.25, auto 0.25" in report(found)
+
+
 def test_a_pace_of_seconds_keeps_its_column() -> None:
     assert [milliseconds(seconds) for seconds in (None, 0.0123, 0.0986, 0.118, 0.9999, 1.05, 12.3)] == [
         "-", "12.3", "98.6", "118", "1000", "1050", "12300",

@@ -27,6 +27,12 @@ def test_a_speed_up_is_the_geometric_mean_over_prompts_of_the_same_prompts_ratio
     assert (arm.prompts, arm.answers, arm.tokens) == (2, 2, 24)
 
 
+def test_joules_a_token_are_known_only_where_those_of_all_answers_are() -> None:
+    known = [answer("a", prompt, [(1.0, 4)] * 3, joules=6.0) for prompt in "pq"]
+    assert beside(*known)[1].joules_per_token == 0.5
+    assert beside(known[0], replace(known[1], joules=None))[1].joules_per_token is None
+
+
 def test_all_turns_of_a_prompt_count_as_one() -> None:
     turns = [answer("off", "p", [(1.0, 1)] * 4), answer("off", "p", [(1.0, 1)] * 12, turn=1)]
     arm = [answer("a", "p", [(4.0, 4)]), answer("a", "p", [(4.0, 12)], turn=1)]

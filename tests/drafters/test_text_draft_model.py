@@ -28,13 +28,18 @@ GREEDY = Sampler(SamplingParams(temperature=0))
 
 
 def rounds_of(
-    target: ToyModel, drafter: TextDraftModel | None, sampling: SamplingParams, accept: Accept, length: int = 5
+    target: ToyModel,
+    drafter: TextDraftModel | None,
+    sampling: SamplingParams,
+    accept: Accept,
+    length: int = 5,
+    budget: int = 24,
 ) -> tuple[list[int], list[Round]]:
     session = Session(target, drafter or NullDrafter(), FakeClock())
     prompt = target.vocab.tokenize(PROMPT)
     sampler = Sampler(sampling, accept)
     controller = FixedLength(length if drafter else 0)
-    events = list(session.answer(prompt, sampler, Ending(target.vocab, budget=24), controller))
+    events = list(session.answer(prompt, sampler, Ending(target.vocab, budget=budget), controller))
     return session.tokens[len(prompt) :], [event for event in events if isinstance(event, Round)]
 
 
@@ -53,15 +58,31 @@ def test_it_is_at_any_temperature_and_under_any_rule(temperature: float, accept:
     same_text_as_plain("words", "leading blank", temperature, accept)
 
 
-def same_text_as_plain(targets: str, drafters: str, temperature: float, accept: Accept) -> None:
+@pytest.mark.hostile
+def test_it_is_over_a_hundred_thousand_tokens() -> None:
+    """Every pair of vocabularies, with drafts of one to eight tokens. Above temperature 0 other rules may change it."""
+    total = 0
+    for number in range(40):
+        for targets, drafters in EVERY_PAIR:
+            temperature = (0.0, 0.7, 1.3)[number % 3]
+            rule = Accept.COUPLED if temperature else list(Accept)[number // 3 % len(Accept)]
+            total += same_text_as_plain(targets, drafters, temperature, rule, 1 + number % 8, number, 100)
+    assert total >= 100_000
+
+
+def same_text_as_plain(
+    targets: str, drafters: str, temperature: float, accept: Accept, length: int = 5, seed: int = 11, budget: int = 24
+) -> int:
+    """Compare a drafted answer with the plain one; return its tokens."""
     target = OtherToy(VOCABULARIES[targets])
     drafter = TextDraftModel(KnowingToy(VOCABULARIES[drafters], OtherToy(target.vocab), 5), target.vocab)
-    sampling = SamplingParams(temperature=temperature, seed=11, repeat_penalty=1.1)
-    plain, _ = rounds_of(target, None, sampling, Accept.COUPLED)
+    sampling = SamplingParams(temperature=temperature, seed=seed, repeat_penalty=1.1)
+    plain, _ = rounds_of(target, None, sampling, Accept.COUPLED, budget=budget)
     target.rewind(0)
-    drafted, rounds = rounds_of(target, drafter, sampling, accept)
+    drafted, rounds = rounds_of(target, drafter, sampling, accept, length, budget)
     assert any(each.draft.tokens for each in rounds)
     assert drafted == plain
+    return len(drafted)
 
 
 @pytest.mark.parametrize("drafters", VOCABULARIES)

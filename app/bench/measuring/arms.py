@@ -25,6 +25,7 @@ from models.forms.grammar import Grammar
 from models.forms.preface import NO_PREFACE, Preface
 from models.sampling.accept import Accept
 from models.sampling.sampler import Sampler, SamplingParams
+from models.system.power import EnergyMeter
 from models.text.fim import fim_prompt
 from models.text.prompts import Message
 
@@ -92,6 +93,8 @@ class ArmAnswer:
     """Whether the pass had siblings, for each round."""
     sources: tuple[str, ...] = ()
     """Source of each round's draft; "" for a round without one."""
+    joules: float | None = None
+    """Energy of the processor during the answer, its prompt left out; None where the machine does not tell."""
     fork: int | None = None
     """First place where the tokens differ from the plain answer's; None: they are equal."""
     grammar: Grammar | None = None
@@ -137,8 +140,11 @@ class Bench:
         accept: Accept = Accept.COUPLED,
         *,
         apart: bool = False,
+        energy: Callable[[], float | None] | None = None,
     ) -> None:
         """Take the target, the most tokens of an answer, and how drafts are judged.
+
+        `energy` returns the joules since its last call, None where they are unknown; by default those of the machine.
 
         With `apart` each arm has its own conversation, whose later turns use the cache left by its own passes, as in a
         chat. Otherwise all arms answer a turn before the next, which compares speeds better.
@@ -149,6 +155,7 @@ class Bench:
         self._on_answer = on_answer
         self._accept = accept
         self._apart = apart
+        self._energy = energy or EnergyMeter().joules
         self._session = Session(target, NullDrafter(), clock)
         self._transcript = Transcript(target, may_be_raw=False)
 
@@ -246,10 +253,14 @@ class Bench:
         if isinstance(arm.controller, AdaptiveController):
             arm.controller.use(replace(arm.controller.settings, infill=not prompt.turns))
         rounds: list[Round] = []
+        joules: list[float | None] = []
         arrivals = [self._clock()]
+        self._energy()
         for event in session.answer(tokens, sampler, ending, arm.controller):
+            taken = self._energy()
             if isinstance(event, Round):
                 rounds.append(event)
+                joules.append(taken)
                 arrivals.append(self._clock())
         arrivals[0] += session.stats.prompt_seconds
         ending.text.finish()
@@ -272,6 +283,7 @@ class Bench:
             ),
             drafting=tuple(round_.draft_seconds for round_ in rounds),
             stats=session.stats.snapshot(),
+            joules=None if None in joules else sum(filter(None, joules)),
             prompt_tokens=tuple(tokens),
             widths=tuple(round_.width for round_ in rounds),
             trees=tuple(bool(round_.draft.siblings) for round_ in rounds),

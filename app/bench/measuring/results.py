@@ -67,6 +67,8 @@ class Result:
     """Rounds with a draft over all rounds, 0 to 1."""
     oracle_share: float | None
     """Speed over that of the oracle, a drafter that knows the answer and takes no time."""
+    joules_per_token: float | None
+    """Energy of the processor, after the prompt was read; None where the machine does not tell."""
     forks: tuple[tuple[str, int, int], ...]
     """Prompt, turn and place of each answer that differs from plain decoding's."""
     verdict: ArmVerdict | None = None
@@ -186,6 +188,7 @@ def _result(members: Sequence[ArmAnswer], plain: Sequence[ArmAnswer], oracle: Or
         mean_acceptance_length=_mean_acceptance_length(members),
         coverage=ratio(sum(stat.drafts for stat in stats), sum(stat.rounds for stat in stats)),
         oracle_share=_oracle_share(members, plain, oracle),
+        joules_per_token=_joules_per_token(members),
         forks=tuple((answer.prompt, answer.turn, answer.fork) for answer in members if answer.fork is not None),
     )
 
@@ -194,6 +197,11 @@ def _speed(answers: Iterable[ArmAnswer]) -> float | None:
     """Return the tokens of some answers over their seconds."""
     answers = list(answers)
     return ratio(sum(len(answer.tokens) for answer in answers), sum(answer.seconds for answer in answers))
+
+
+def _joules_per_token(answers: Sequence[ArmAnswer]) -> float | None:
+    joules = [answer.joules for answer in answers if answer.joules is not None]
+    return ratio(sum(joules), sum(len(answer.tokens) for answer in answers)) if len(joules) == len(answers) else None
 
 
 def _speed_ups(members: Sequence[ArmAnswer], plain: Sequence[ArmAnswer]) -> dict[str, float]:

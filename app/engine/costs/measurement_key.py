@@ -45,6 +45,8 @@ class Quantity(StrEnum):
     """Whether passes with siblings equal those without."""
     EXACT_THREADS = "exact threads"
     """Whether passes with fewer threads equal those with all."""
+    HALF_THREADS = "half threads"
+    """Thousandths of a one-token pass's time that a pass with half of the threads takes."""
 
 
 _TEXT = re.compile(

@@ -6,6 +6,7 @@ from typing import Any
 
 from app.engine.costs.block_cost import BLOCK_WIDTHS, block_table
 from app.engine.costs.exact_settings import check_now
+from app.engine.costs.half_threads import GENTLE, half_of, half_threads_cost
 from app.engine.costs.measurement_key import MeasurementKey, ModelRun, Quantity, settings_text
 from app.engine.costs.pass_cost import DRAFT_WIDTHS, HEAD_WIDTHS, READ_WIDTHS, VerifyCurve, is_steady, measure_steady
 from app.engine.costs.tuned import Tuned, load_tuned, measured_for
@@ -23,10 +24,13 @@ from models.llama.strict import Checked
 from models.system.free_cores import free_cores
 from models.system.machine import physical_cores
 from models.system.other_programs import OtherPrograms
+from models.system.power import on_battery
 from models.system.remembered import Json, Remembered
 
 _SECONDS = 1.5
 """Seconds for the curve of one model: it is measured while a user waits for the first answer."""
+_FEWEST = 2
+"""Threads that have a half."""
 _BUSY = 0.15
 """Share of the cores, held by other programs, from which a measurement is disturbed."""
 _DISTURBED = "disturbed"
@@ -109,7 +113,17 @@ class MachineMeasurements:
             found = int(exact_threads(target))
             self._known.put(key, found)
         if found:
-            target.follow_free_cores()
+            target.follow_free_cores(self._threads_on_battery(target))
+
+    def _threads_on_battery(self, target: LlamaModel) -> int | None:
+        """Return half of a target's threads where that costs little; None for all, and on a machine without battery."""
+        if on_battery() is None or (threads := threads_of(target.options)[0]) < _FEWEST:
+            return None
+        key = self._key(Quantity.HALF_THREADS, target)
+        if (cost := self._known.get(key)) is None:
+            cost = round(1000 * half_threads_cost(target, self._clock))
+            self._known.put(key, cost)
+        return half_of(threads) if cost < 1000 * GENTLE else None
 
     def target_curve(self, target: LanguageModel, widths: Sequence[int]) -> VerifyCurve:
         """Return the cost of a target's passes, for these widths as far as it takes them."""

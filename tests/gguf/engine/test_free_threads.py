@@ -11,6 +11,7 @@ from closed_form_head import write_closed_form_head
 from fakes import FakeClock
 from tiny_gguf import write_hybrid, write_llama
 
+from app.engine.costs.half_threads import half_threads_cost
 from app.engine.runtime import machine_measurements
 from app.engine.runtime.load import LoadPlan
 from app.engine.runtime.loader import Loader
@@ -21,7 +22,7 @@ from models.heads.loading import join, load_head
 from models.llama.exact_width import exact_threads
 from models.llama.load import LlamaOptions
 from models.llama.model import LlamaModel
-from models.system.free_cores import FreeCores
+from models.system.free_cores import FewerOnBattery, FreeCores
 
 OPTIONS = LlamaOptions(context_size=1024, threads=4, batch_threads=4)
 
@@ -90,7 +91,9 @@ def load(tmp_path: Path, options: LlamaOptions, *, strict: bool = False) -> Llam
 def two_cores(monkeypatch: pytest.MonkeyPatch) -> FreeCores:
     free = FreeCores(2, lambda: 0.0)
     for place in ("models.llama.model", "app.engine.runtime.machine_measurements"):
-        monkeypatch.setattr(f"{place}.free_cores", lambda: free)
+        monkeypatch.setattr(
+            f"{place}.free_cores", lambda most=None: free if most is None else FewerOnBattery(free, most)
+        )
     return free
 
 
@@ -127,6 +130,41 @@ def test_a_load_follows_free_cores_where_sums_allow_it_and_no_number_was_given(
     target = load(tmp_path, LlamaOptions(context_size=256))
     assert target.free_cores is None
     target.close()
+
+
+@pytest.mark.parametrize(("cost", "threads"), [(1.05, 1), (1.3, 2)])
+def test_half_of_the_threads_are_used_on_battery_where_that_costs_little(
+    tmp_path: Path, two_cores: FreeCores, monkeypatch: pytest.MonkeyPatch, cost: float, threads: int
+) -> None:
+    write_llama(tmp_path / "tiny.gguf")
+    monkeypatch.setattr(machine_measurements, "on_battery", lambda: False)
+    monkeypatch.setattr(machine_measurements, "half_threads_cost", lambda *_: cost)
+    monkeypatch.setattr(machine_measurements, "threads_of", lambda _: (2, 2))
+    target = load(tmp_path, LlamaOptions(context_size=256))
+    assert target.free_cores is not None
+    counts = []
+    for unplugged in (False, True, False):
+        two_cores._battery, two_cores._power_at = (lambda unplugged=unplugged: unplugged), float("-inf")
+        counts.append(target.free_cores.count())
+    target.close()
+    assert counts == [2, threads, 2]
+
+
+def test_the_cost_of_half_of_the_threads_is_measured(tmp_path: Path) -> None:
+    """The clock counts passes with one thread twice."""
+    model = LlamaModel(write_llama(tmp_path / "tiny.gguf"), LlamaOptions(context_size=256, threads=2))
+    now = 0.0
+
+    def clock() -> float:
+        nonlocal now
+        now += 2.0 if model.options.threads == 1 else 1.0
+        return now
+
+    try:
+        assert half_threads_cost(model, clock) == 2.0
+        assert (model.length, model.options.threads) == (0, 2)
+    finally:
+        model.close()
 
 
 @pytest.mark.usefixtures("two_cores")

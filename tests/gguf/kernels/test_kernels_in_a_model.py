@@ -106,6 +106,15 @@ def test_a_model_of_16_bits_or_in_grids_is_exact_at_every_width(file_type: str, 
     model.close()
 
 
+@pytest.mark.parametrize("file_type", ["MOSTLY_TQ1_0", "MOSTLY_TQ2_0"])
+def test_a_ternary_model_is_exact_at_every_width(file_type: str, tmp_path: Path) -> None:
+    path = write_llama(tmp_path / "tiny.gguf", file_type=LlamaFileType[file_type], n_embd=512, n_layer=4)
+    assert suits(read_model(path), kernels().types)
+    model = LlamaModel(path, LlamaOptions(context_size=256))
+    assert exact_width(model) == WIDEST
+    model.close()
+
+
 def test_kernels_that_crashed_in_a_child_are_not_tried_here(blocks_of_k: Path) -> None:
     # In a process of its own, which would die as the child did if it tried them all the same.
     code = (

@@ -37,11 +37,16 @@ TYPES = {
     "IQ2_S": 22,
     "IQ3_XXS": 18,
     "IQ3_S": 21,
+    "TQ1_0": 34,
+    "TQ2_0": 35,
 }
 """Packed types."""
 SHORT = {"F16": 1, "BF16": 30}
 """Types of 16 bits a number."""
-LONG = ("Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S")
+LONG = (
+    "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "TQ1_0",
+    "TQ2_0",
+)  # fmt: skip
 """Types whose blocks have 256 numbers."""
 LENGTHS = {name: (256, 1536, 4096) if name in LONG else (32, 896, 4064) for name in TYPES}
 """Of rows; those of 32 numbers a block need not be whole groups of eight blocks."""

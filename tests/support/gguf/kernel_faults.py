@@ -52,6 +52,24 @@ FAULTS = {
         "0x100",
         "products of IQ2_S come out wrong",
     ),
+    "a third that begins too late": (
+        "ternary.cpp",
+        "is_from(171)",
+        "is_from(174)",
+        "products of TQ1_0 come out wrong",
+    ),
+    "pieces in another order": (
+        "ternary.cpp",
+        "lane % 4 * (LANES / 4) + lane % LANES / 4",
+        "lane % LANES",
+        "products of TQ1_0 come out wrong",
+    ),
+    "numbers that are two more": (
+        "ternary.cpp",
+        "Offset<TQ20, 2, 0>",
+        "Offset<TQ20, 2, 1>",
+        "products of TQ1_0 come out wrong",
+    ),
     "a row left out": ("products.h", "r < end; r++", "r + 1 < end; r++", "come out wrong"),
     "a sum that begins anew in mid row": ("products.h", "first ? partial[c] : zeros()", "zeros()", "come out wrong"),
     "another offset": (

@@ -42,6 +42,8 @@ _BLOCK_TYPES = {
     LlamaFileType.MOSTLY_IQ2_S: GGMLQuantizationType.IQ2_S,
     LlamaFileType.MOSTLY_IQ3_XXS: GGMLQuantizationType.IQ3_XXS,
     LlamaFileType.MOSTLY_IQ3_S: GGMLQuantizationType.IQ3_S,
+    LlamaFileType.MOSTLY_TQ1_0: GGMLQuantizationType.TQ1_0,
+    LlamaFileType.MOSTLY_TQ2_0: GGMLQuantizationType.TQ2_0,
 }
 _LARGEST_OF_GRIDS = 128
 """About what a block's factor is multiplied by where weights stand in grids."""

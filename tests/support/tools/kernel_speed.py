@@ -3,8 +3,8 @@ MODEL [RUNS]
 
 Each run loads the model in a process of its own, as llama.cpp wants its weights rearranged; the two take turns, and the
 median of all runs counts. The README names what it prints. For "mixture" in place of a model, one of 32 experts with
-random weights is written, of which a token sees four; for "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS" or "IQ3_S" one whose
-random weights are all of this type.
+random weights is written, of which a token sees four; for "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "TQ1_0"
+or "TQ2_0" one whose random weights are all of this type.
 """
 
 import json
@@ -25,7 +25,10 @@ from models.llama.model import LlamaModel
 from models.llama.requantise import requantise
 
 _WIDTHS = (1, 2, 4, 8, 16, 32)
-_TYPES = {name: LlamaFileType[f"MOSTLY_{name}"] for name in ("IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S")}
+_TYPES = {
+    name: LlamaFileType[f"MOSTLY_{name}"]
+    for name in ("IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "TQ1_0", "TQ2_0")
+}
 _DEPTH, _REPEATS = 256, 12
 """Tokens in the cache, and passes of each width: widths take turns."""
 _PROMPT, _PROMPTS = 512, 3

@@ -2,14 +2,19 @@
 
 The target answers each prompt by plain decoding. The draft model then drafts for that answer, place after place, and a
 draft counts as accepted as far as it is the answer; so the figures depend on no time and no machine. With `--hold-back`
-the tokens of a word that may go on are not drafted until it ended.
+the tokens of a word that may go on are not drafted until it ended. With `--record FILE` the answers are written with
+the token that is drafted at each of their places, as tests/data/traces.jsonl.gz has them of a draft model with the
+target's own tokens, and nothing is counted.
 """
 
 import argparse
+import gzip
+import json
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from unittest.mock import patch
 
 from app.bench.measuring.arms import BenchPrompt
@@ -114,6 +119,17 @@ def play(
         place += len(emitted)
 
 
+def recorded(drafter: TextDraftModel, prompt: list[int], answer: list[int]) -> tuple[list[int], list[float]]:
+    """Return the token that is drafted at each place of an answer, -1 for none, and its confidence, 0 to 1."""
+    guesses, sure = [], []
+    for place, token in enumerate(answer):
+        draft = drafter.propose([*prompt, *answer[:place]], 1)
+        guesses.append(draft.tokens[0] if draft.tokens else -1)
+        sure.append(round(draft.confidence[0], 3) if draft.tokens else 0.0)
+        drafter.accept([token], int(guesses[-1] == token))
+    return guesses, sure
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("target")
@@ -126,6 +142,7 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=3)
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--hold-back", action="store_true")
+    parser.add_argument("--record", type=Path)
     asked = parser.parse_args()
     options = LlamaOptions(context_size=4096, threads=asked.threads)
     target = LlamaModel(find_model(asked.target), options)
@@ -135,12 +152,23 @@ def main() -> None:
         each for each in choose(read_prompts(asked.prompts), asked.classes.split(","), asked.limit) if each.turns
     ]
     counts: dict[str, Count] = defaultdict(Count)
+    lines = []
     with patch("drafters.text.draft_model.DraftedText", HoldingBack if asked.hold_back else DraftedText):
         for number, prompt, answer in answers(target, prompts, asked.temp, asked.n):
             drafter.converse([Message("user", prompts[number].turns[0])])
             drafter.begin(prompt, Sampler(SamplingParams(temperature=asked.temp, seed=number)))
-            play(drafter, counted, prompt, answer, asked.length, counts[prompts[number].class_name])
-    show(counts)
+            if asked.record is None:
+                play(drafter, counted, prompt, answer, asked.length, counts[prompts[number].class_name])
+                continue
+            guesses, sure = recorded(drafter, prompt, answer)
+            asking = {"id": prompts[number].id, "class": prompts[number].class_name, "t": asked.temp}
+            lines.append(
+                json.dumps({**asking, "prompt": prompt, "answer": answer, "guess": guesses, "sure": sure}) + "\n"
+            )
+    if asked.record is None:
+        show(counts)
+    else:
+        asked.record.write_bytes(gzip.compress("".join(lines).encode(), mtime=0))
 
 
 def show(counts: dict[str, Count]) -> None:
