@@ -187,9 +187,13 @@ class DraftModel:
         del self._cached[len(self._cached) - len(given) :]
         return rows
 
+    def _new_draft(self, context: Sequence[int]) -> "Said":  # noqa: ARG002
+        """Return an empty draft after a context."""
+        return Said()
+
     def _agreed(self, rows: Logits, context: Sequence[int], given: Sequence[int]) -> "Said":
         """Return this model's own draft tokens up to the first that differs from a given one."""
-        said = Said()
+        said = self._new_draft(context)
         for place, row in enumerate(rows[:, : self._shared]):
             if not said.proposal(self._sampler, row, context):
                 break
@@ -230,6 +234,10 @@ class Said:
             self._runners_up.append(None)
             if sampler.accept.draws_drafts:
                 self._drawn_from.append(one_hot(token))
+
+    def second(self, token: int) -> None:
+        """Make a token the second choice for the last place."""
+        self._runners_up[-1] = token
 
     def draft(self, source: str) -> Draft:
         """Return it as the draft of a source."""

@@ -79,6 +79,7 @@ def _record(folder: Path, project: Path | None, found: Sequence[Account]) -> dic
                 "project": account.header and account.header.project,
                 "model": account.header and account.header.model,
                 "tokenizer": account.header and account.header.tokenizer,
+                "kind": "corrections" if account.corrections else "texts",
                 "file": str(account.path),
                 "texts": account.texts,
                 "tokens": account.tokens,
@@ -93,7 +94,7 @@ def _record(folder: Path, project: Path | None, found: Sequence[Account]) -> dic
 def _table(folder: Path, project: Path | None, found: Sequence[Account]) -> str:
     if not found:
         return f"The drafter has no memory of earlier runs. The place for it is {folder}."
-    lines = [f"Token ids of earlier texts, from which the drafter copies: {folder}"]
+    lines = [f"Token ids of earlier texts, from which the drafter copies, and corrections of draft models: {folder}"]
     for account in found:
         header = account.header
         # A path may hold bytes that are not text.
@@ -106,6 +107,13 @@ def _table(folder: Path, project: Path | None, found: Sequence[Account]) -> str:
 
 
 def _amount(found: Sequence[Account]) -> str:
-    texts, tokens = sum(account.texts for account in found), sum(account.tokens for account in found)
-    size = sum(account.size for account in found)
-    return f"{counted(texts, 'text')} ({counted(tokens, 'token')}, {size:,} bytes)"
+    kept, corrections = [each for each in found if not each.corrections], [each for each in found if each.corrections]
+    texts, tokens = sum(account.texts for account in kept), sum(account.tokens for account in kept)
+    parts = [f"{counted(texts, 'text')} ({counted(tokens, 'token')}, {_bytes(kept)})"] if kept else []
+    if corrections:
+        parts.append(f"corrections of {counted(len(corrections), 'draft model')} ({_bytes(corrections)})")
+    return " and ".join(parts)
+
+
+def _bytes(found: Sequence[Account]) -> str:
+    return f"{sum(account.size for account in found):,} bytes"

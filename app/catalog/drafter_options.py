@@ -11,7 +11,8 @@ def drafter() -> None:
 
     The drafter copies drafts from earlier prompts and answers. They are kept as token ids, for each project (the
     nearest folder upwards with a .git, else the working directory). The model turns token ids back into text, so only
-    you can read the files. `localspec run --no-memory`, or LOCALSPEC_NO_MEMORY=1, keeps and uses nothing.
+    you can read the files. What `localspec run --online` learns lies there too. `localspec run --no-memory`, or
+    LOCALSPEC_NO_MEMORY=1, keeps and uses nothing.
     """
 
 

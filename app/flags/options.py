@@ -52,6 +52,10 @@ _CACHE_HELP = (
 )
 _CACHE_DAYS_HELP = "Days after its last use that this is kept of a chat."
 _MEMORY_HELP = "Keep nothing of this run for drafting, and draft nothing from earlier runs; see localspec drafter."
+_ONLINE_HELP = (
+    "Correct the draft model between answers by what the target said instead, and keep that for this project; see "
+    "localspec help drafting."
+)
 _THEME_HELP = "Colour theme; auto: light if the terminal reports a light background, else dark."
 _KEY_HELP = "Rebind a key, such as chat.panel=f12. F1 in the chat lists the names. In a settings file: a table [keys]."
 _INPUT, _MODEL, _DRAFT, _SAMPLING = "Input", "Model and machine", "Speculation", "Sampling"
@@ -130,6 +134,7 @@ _DRAFT_OPTIONS = (
     ALLOW_ROUNDING,
     STRICT,
     option(_DRAFT, "--predict", "prediction", type=click.Path(), metavar="FILE", help=_PREDICTION_HELP),
+    option(_DRAFT, "--online", is_flag=True, help=_ONLINE_HELP),
     option(_DRAFT, "--no-memory", is_flag=True, envvar="LOCALSPEC_NO_MEMORY", help=_MEMORY_HELP),
     option(
         _DRAFT,

@@ -88,6 +88,7 @@ def read_request(
     plan = read_plan(model, flags)
     if not (flags["edit"] or (flags["predict"] is not None and flags["predict"] <= _SHORT)):
         plan = with_standing(plan)
+    plan = replace(plan, online=flags.get("online", False))
     # A caller with --json has the answer already. A conversation that continues must include the new answer.
     saved = not flags["no_history"] and (resumed is not None or not flags["as_json"])
     plan = replace(plan, texts=_texts()) if _remembers(plan, flags) else plan

@@ -41,7 +41,11 @@ _LEAST_BEFORE, _MOST_BEFORE = 32, 128
 On 90 recorded answers a memory of the same question was worth as much with 128 as with all of the prompt (1.87 of plain
 decoding), a little less with 32, and 1.77 with none.
 """
-_ENDING, _PARTIAL, _LOCK = ".texts", ".partial", "lock"
+_ENDING, _PARTIAL = ".texts", ".partial"
+CORRECTIONS = ".online"
+"""End of the name of a file with corrections of a draft model, see `drafters.online.store`."""
+LOCK = "lock"
+"""Name of the file that is locked while another file of a folder changes."""
 _log = logging.getLogger("localspec.drafters")
 
 
@@ -67,6 +71,8 @@ class Account:
     """Bytes of the file."""
     changed: float
     """Seconds since 1970."""
+    corrections: bool = False
+    """Whether it holds corrections of a draft model, and no texts."""
 
 
 def tokenizer_key(vocab: Vocab) -> str:
@@ -85,7 +91,7 @@ class TextMemory:
         """Take the model's name only to show the user which model's tokens these are."""
         self._header = Header(str(place.project), tokenizer_key(vocab), model)
         self._folder = place.folder
-        self._path = place.folder / f"{_project_key(place.project)}-{self._header.tokenizer}{_ENDING}"
+        self._path = place.folder / f"{project_key(place.project)}-{self._header.tokenizer}{_ENDING}"
         self._vocab_size = vocab.size
         self._most_bytes = most_bytes
         self._last: Sequence[int] = ()
@@ -117,17 +123,17 @@ class TextMemory:
         self._folder.mkdir(parents=True, exist_ok=True)
         # Each time: it may have come from a copy that lost its mode.
         self._folder.chmod(0o700)
-        with locked(self._folder / _LOCK):
+        with locked(self._folder / LOCK):
             # Said again, a text is young again, and stored once.
             texts = [*(old for old in self._read() if old != text), text]
             if not self._path.exists():
-                _make_room(self._folder)
-            _replace(self._path, dump(self._header, _latest(texts, room)))
+                make_room(self._folder, _ENDING)
+            replace_own(self._path, dump(self._header, _latest(texts, room)))
 
     def _read(self) -> list[bytes]:
         """Return the texts; raises OSError."""
         try:
-            header, texts, rest = parse(_read(self._path, 2 * self._most_bytes))
+            header, texts, rest = parse(read_own(self._path, 2 * self._most_bytes))
         except FileNotFoundError:
             return []
         except UntrustedError as error:
@@ -140,7 +146,7 @@ class TextMemory:
 
 def accounts(folder: Path) -> list[Account]:
     """Return what each file of a folder remembers, the latest first; raises OSError when it can't be read."""
-    found = [_account(path) for path in folder.glob(f"*{_ENDING}")]
+    found = [_account(path) for ending in (_ENDING, CORRECTIONS) for path in folder.glob(f"*{ending}")]
     return sorted(found, key=lambda account: -account.changed)
 
 
@@ -148,24 +154,27 @@ def forget(folder: Path, project: Path | None) -> list[Account]:
     """Remove the files of a project, or of all; return what they held. Raises OSError when one can't be removed."""
     if not folder.is_dir():
         return []
-    key = "" if project is None else f"{_project_key(project)}-"
-    with locked(folder / _LOCK):
+    key = "" if project is None else f"{project_key(project)}-"
+    with locked(folder / LOCK):
         gone = [account for account in accounts(folder) if account.path.name.startswith(key)]
         for path in (*(account.path for account in gone), *folder.glob(f"{key}*{_PARTIAL}")):
             remove_sealed(path)
     return gone
 
 
-def _project_key(project: Path) -> str:
+def project_key(project: Path) -> str:
+    """Return the beginning of the names of a project's files."""
     return sha256(os.fsencode(project)).hexdigest()[:16]
 
 
 def _account(path: Path) -> Account:
     status = path.lstat()
     try:
-        header, texts, _ = parse(_read(path, 2 * MOST_BYTES))
+        header, texts, _ = parse(read_own(path, 2 * MOST_BYTES))
     except (UntrustedError, OSError):
         header, texts = None, []
+    if path.suffix == CORRECTIONS:
+        return Account(path, header, 0, 0, status.st_size, status.st_mtime, corrections=True)
     tokens = sum(len(text) for text in texts) // TOKEN_BYTES
     return Account(path, header, len(texts), tokens, status.st_size, status.st_mtime)
 
@@ -178,20 +187,20 @@ def _latest(texts: Sequence[bytes], room: int) -> Iterable[bytes]:
     return texts[start:]
 
 
-def _make_room(folder: Path) -> None:
-    """Remove the files unchanged for longest, so that one more is not too many."""
-    files = sorted(folder.glob(f"*{_ENDING}"), key=lambda path: path.lstat().st_mtime)
+def make_room(folder: Path, ending: str) -> None:
+    """Remove the files with a name's end that are unchanged for longest, so that one more is not too many."""
+    files = sorted(folder.glob(f"*{ending}"), key=lambda path: path.lstat().st_mtime)
     for path in files[: max(0, len(files) - MOST_FILES + 1)]:
         remove_sealed(path)
 
 
-def _read(path: Path, most: int) -> bytes:
+def read_own(path: Path, most: int) -> bytes:
     """Return the first bytes of a plain file of this user; raises UntrustedError and OSError."""
     with os.fdopen(open_trusted(path), "rb") as file:
         return file.read(most)
 
 
-def _replace(path: Path, data: bytes) -> None:
+def replace_own(path: Path, data: bytes) -> None:
     """Replace a file, readable by its owner alone; the caller holds the lock."""
     partial = path.with_suffix(_PARTIAL)
     # One name for all: what a killed process left behind goes with the next. It is not written: it may be a link.

@@ -61,7 +61,7 @@ def test_another_answer_to_the_same_question_keeps_some_of_the_question(place: P
 def test_what_could_not_be_kept_is_kept_with_the_next_turn(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     chat = memory(place)
     with monkeypatch.context() as broken:
-        broken.setattr(module, "_replace", lambda *_: (_ for _ in ()).throw(OSError("full")))
+        broken.setattr(module, "replace_own", lambda *_: (_ for _ in ()).throw(OSError("full")))
         chat.keep(text(0, 80), 50)
     chat.keep(text(0, 200), 150)
     assert memory(place).texts() == [text(22, 178)]

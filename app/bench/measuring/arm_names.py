@@ -11,7 +11,10 @@ from app.engine.costs.pass_cost import VerifyCurve
 from app.engine.decoding.controller import FixedLength
 from app.engine.runtime.head_cost import cost_of
 from drafters.base import ModelDrafter, NullDrafter
+from drafters.draft_model import DraftModel
 from drafters.hybrid import Eager, Hybrid
+from drafters.online.corrections import Corrections
+from drafters.online.draft_model import CorrectedDraftModel
 from drafters.registry import AUTO, FREE_DRAFTERS, HEAD, DrafterSpec, free_drafters
 from models.base import LanguageModel
 from models.errors import PairError, UsageError
@@ -19,10 +22,11 @@ from models.text.fim import text_order
 
 LONGEST = 64
 """Longest draft that an arm can be asked for."""
-MODEL, TEXT = "model", "text"
-"""The arms of a draft model alone: the one that was named, and the one that drafts text for any target."""
+MODEL, TEXT, ONLINE = "model", "text", "online"
+"""The arms of a draft model alone: the one that was named, the one that drafts text for any target, and the first
+again, corrected between answers (`run --online`)."""
 ALL = "all"
-"""Stands for every method: auto, each drafter without a model, and the three arms with one."""
+"""Stands for every method: auto, each drafter without a model, and the arms with one."""
 Make = Callable[[], tuple[ModelDrafter, Callable[[], None]]]
 """Makes a drafter, and what makes it ready before an answer."""
 
@@ -32,7 +36,7 @@ class ArmSpec:
     """Arm requested by name."""
 
     kind: str
-    """"off", "auto", "model", "text", "mtp" or a name of `FREE_DRAFTERS`."""
+    """"off", "auto", "model", "online", "text", "mtp" or a name of `FREE_DRAFTERS`."""
     length: int = 0
     """Draft length of a fixed arm."""
 
@@ -71,7 +75,7 @@ class ArmKit:
 
 def with_every_method(names: Sequence[str]) -> list[str]:
     """Return arm names with "all" replaced by every method, in the order of the field: free ones, models, heads."""
-    every = (AUTO, *FREE_DRAFTERS, MODEL, TEXT, HEAD)
+    every = (AUTO, *FREE_DRAFTERS, MODEL, ONLINE, TEXT, HEAD)
     return [arm for name in names for arm in (every if name == ALL else (name,))]
 
 
@@ -80,9 +84,9 @@ def parse_arms(names: Sequence[str], draft_max: int, *, has_draft: bool) -> list
     if not names:
         names = ["auto", "lookup", "model"] if has_draft else ["auto"]
     specs = [ArmSpec(PLAIN), *(_parse(name, draft_max) for name in names)]
-    if not has_draft and any(spec.kind == MODEL for spec in specs):
+    if needing := [spec.kind for spec in specs if not has_draft and spec.kind in (MODEL, ONLINE)]:
         raise UsageError(
-            "--vs names the arm model, but there is no draft model.",
+            f"--vs names the arm {needing[0]}, but there is no draft model.",
             hint="Name one with --draft FILE, or use the arm text.",
         )
     return list(dict.fromkeys(specs))
@@ -135,7 +139,7 @@ def _nothing() -> None:
 
 def _parse(name: str, draft_max: int) -> ArmSpec:
     kind, colon, length = name.partition(":")
-    fixed = (*FREE_DRAFTERS, MODEL, TEXT, HEAD)
+    fixed = (*FREE_DRAFTERS, MODEL, ONLINE, TEXT, HEAD)
     if not colon and kind in (PLAIN, AUTO):
         return ArmSpec(kind)
     if kind in fixed and not colon:
@@ -159,6 +163,30 @@ def _make(spec: ArmSpec, kit: ArmKit) -> Arm:
     if free := free_drafters(DrafterSpec(spec.kind), kit.target.vocab.is_end):
         # As with `--draft NAME`: a drafter reads an infill prompt in the order of the text.
         return Arm(str(spec), Hybrid(free, None, Eager(), text_order(kit.target.vocab)), controller)
-    make = kit.by_kind.get(spec.kind)
-    drafter, ready = make() if make else _model_drafter(kit)
+    drafter, ready = _corrected(kit) if spec.kind == ONLINE else _of_kind(spec.kind, kit)
     return Arm(str(spec), drafter, controller, ready)
+
+
+def _of_kind(kind: str, kit: ArmKit) -> tuple[ModelDrafter, Callable[[], None]]:
+    make = kit.by_kind.get(kind)
+    return make() if make else _model_drafter(kit)
+
+
+def _corrected(kit: ArmKit) -> tuple[ModelDrafter, Callable[[], None]]:
+    """Return the draft model with a table of corrections of its own, which learns before each answer."""
+    there = kit.lend_draft is not None or MODEL in kit.by_kind
+    drafter, ready = _of_kind(MODEL, kit) if there else (None, _nothing)
+    if type(drafter) is not DraftModel:
+        if drafter is not None:
+            drafter.close()
+        raise PairError(
+            f"The arm {ONLINE} can't be used: it corrects a draft model that has the target's tokens.",
+            hint="Name one with --draft FILE, or leave the arm out.",
+        )
+    corrections = Corrections()
+
+    def learn_first() -> None:
+        corrections.learn()
+        ready()
+
+    return CorrectedDraftModel(drafter.model, kit.target.vocab, corrections, corrections.learn), learn_first

@@ -11,6 +11,7 @@ from drafters.base import Drafter, ModelDrafter
 from drafters.history.drafter import Recall
 from drafters.history.store import TextMemory
 from drafters.hybrid import Hybrid
+from drafters.online.draft_model import CorrectedDraftModel
 from models.base import LanguageModel
 
 
@@ -49,8 +50,14 @@ class Drafting:
         failure = self.drafter.failure if isinstance(self.drafter, Hybrid) else ""
         return explain(self.adaptive, settings, adapts=adapts, failure=failure) if self.adaptive else None
 
+    def learn(self) -> None:
+        """Count what the last answer has taught a draft model that is corrected; for the time between answers."""
+        if isinstance(self.model, CorrectedDraftModel):
+            self.model.learn()
+
     def leave(self) -> None:
         """Free the drafter; write down the acceptance of its model, and which pass costs were wrong."""
+        self.learn()
         self.keep_record()
         self.doubt_costs()
         self.drafter.close()

@@ -21,6 +21,7 @@ from drafters.head import HeadDrafter
 from drafters.history.drafter import Recall
 from drafters.history.store import TextMemory
 from drafters.hybrid import Hybrid
+from drafters.online.draft_model import CorrectedDraftModel
 from drafters.registry import AUTO, HEAD, OFF, DrafterSpec, free_drafters
 from drafters.suffix import SuffixDrafter
 from models.base import LanguageModel
@@ -37,6 +38,10 @@ _NEVER_EXACT = (
     "With these settings this device rounds every pass over several tokens differently from one token at a time, so "
     "with drafting a near-tie between two tokens can resolve differently. For text that is equal to the last bit use "
     "--strict or --draft off"
+)
+
+_NOT_ONLINE = (
+    "--online has no effect: it corrects a draft model that has the target's tokens. Name one with --draft FILE."
 )
 
 
@@ -68,6 +73,8 @@ class DraftingBuilder:
                 model.close()
             raise
         # The toy is never inexact: 1 is then a context without room for a wider pass.
+        if self._plan.online and not isinstance(model, CorrectedDraftModel):
+            notes = (*notes, _NOT_ONLINE)
         if drafting.exact_draft == 0 and isinstance(target, LlamaModel | RemoteModel):
             floats = summed_in_parts(target.cache_types) and not has_gpu(target.options)
             notes = (*notes, _NEVER_EXACT + (", or leave out -ctk and -ctv." if floats else "."))

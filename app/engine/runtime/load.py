@@ -16,6 +16,8 @@ from app.engine.runtime.heads import open_head, wants_own_head
 from drafters.base import ModelDrafter
 from drafters.draft_model import DraftModel
 from drafters.history.store import Place
+from drafters.online.draft_model import CorrectedDraftModel
+from drafters.online.store import CorrectionStore
 from drafters.registry import AUTO, DrafterSpec
 from drafters.text.draft_model import TextDraftModel
 from models.abort import AbortFlag
@@ -83,6 +85,8 @@ class LoadPlan:
     """Folder of draft models in fewer bits; None: files are used as they are."""
     states: StateFolder | None = None
     """Where the caches of saved conversations are kept; None: nowhere."""
+    online: bool = False
+    """Whether a draft model with the target's tokens is corrected by what verification has taught."""
     standing: str = ""
     """Draft model for any target where "auto" is asked for and names none, if that is expected to pay; "": none."""
 
@@ -148,13 +152,20 @@ class ModelOpener:
                 model.follow_free_cores()
             reasons = check_pair(target.vocab, model.vocab)
             if not reasons:
-                return DraftModel(model, target.vocab), tuple(notes)
+                return self._same_tokens(model, target), tuple(notes)
             if isinstance(model, LlamaModel) and model.context_size > TEXT_CONTEXT:
                 model.reopen(replace(model.options, context_size=TEXT_CONTEXT))
             return TextDraftModel(model, target.vocab), (*notes, _AS_TEXT.format(model.name, reasons[0]))
         except BaseException:
             model.close()
             raise
+
+    def _same_tokens(self, model: LanguageModel, target: LanguageModel) -> DraftModel:
+        """Return the drafter of a draft model with the target's tokens, corrected where that was asked for."""
+        if not self._plan.online:
+            return DraftModel(model, target.vocab)
+        store = CorrectionStore(self._plan.texts, target.vocab, (target.name, model.name))
+        return CorrectedDraftModel(model, target.vocab, store.corrections, store.keep)
 
     def standing_model(self, target: LanguageModel, seconds: Mapping[int, float]) -> ModelDrafter | None:
         """Load the plan's draft model for any target; None where there is none, or it is not expected to pay.

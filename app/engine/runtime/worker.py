@@ -128,6 +128,7 @@ class Worker:
         self._slots.remove(slot)
         self._slots.append(slot)
         yield from slot.answer(question, given, urgency)
+        slot.drafting.learn()
         if slot.drafting.record is not None:
             slot.drafting.record.keep()
 

@@ -72,7 +72,7 @@ def _choice(fields: Fields) -> tuple[object, bool | None]:
         several = not choice.flag("disable_parallel_tool_use")
     kind = choice.text("type") or ""
     if kind == "tool":
-        name = choice.text("name") or choice.refuse("name", "is required")
+        name = choice.prose("name") or choice.refuse("name", "is required")
         return {"type": "function", "function": {"name": name}}, several
     if kind not in _CHOICES:
         choice.refuse("type", f"must be one of: {', '.join((*_CHOICES, 'tool'))}")

@@ -1,11 +1,16 @@
 """Members of a JSON object, each read with its required type. A refusal names the member and never shows its value."""
 
+import json
 import math
 from collections.abc import Callable, Mapping
+from copy import copy
 from typing import NoReturn
 
 from app.serve.replies.errors import Refused
 from app.serve.replies.warnings_list import Warnings
+
+_HALVED = "contains half of a surrogate pair, which no text can hold: another character stands for it"
+_REPLACED = "\ufffd"
 
 
 def whole_characters(text: str) -> str:
@@ -52,9 +57,15 @@ class Fields:
         return None if value is None else self._as_text(value, name)
 
     def prose(self, name: str) -> str | None:
-        """Return a text of a conversation. Half of a surrogate pair, as in a cut text, becomes U+FFFD."""
+        """Return a text of a conversation. Half of a surrogate pair, as in a cut text, becomes U+FFFD and a warning."""
         value = self._members.get(name)
-        return whole_characters(value) if isinstance(value, str) else self.text(name)
+        return self._mended(value, name) if isinstance(value, str) else self.text(name)
+
+    def mended(self) -> "Fields":
+        """Return the same members with U+FFFD for each half of a surrogate pair in their texts, and warn of each."""
+        fields = copy(self)
+        fields._members = {name: self._value_mended(name) for name in self._members}
+        return fields
 
     def whole(self, name: str, low: int, high: int) -> int | None:
         """Return a whole number from `low` to `high`; None where it is left out."""
@@ -147,6 +158,20 @@ class Fields:
 
     def _full(self, name: str) -> str:
         return self._prefix + self._client_names.get(name, name)
+
+    def _mended(self, text: str, name: str) -> str:
+        whole = whole_characters(text)
+        if whole.count(_REPLACED) > text.count(_REPLACED):
+            self.warn(name, _HALVED)
+        return whole
+
+    def _value_mended(self, name: str) -> object:
+        value = self._members[name]
+        if isinstance(value, str):
+            return self._mended(value, name)
+        text = json.dumps(value, ensure_ascii=False)
+        whole = self._mended(text, name)
+        return value if whole == text else json.loads(whole)
 
     def _as_text(self, value: object, name: str) -> str:
         if not isinstance(value, str):

@@ -1,6 +1,5 @@
 """Tools of a request, and tool calls of a reply."""
 
-import json
 import re
 import uuid
 from collections.abc import Sequence
@@ -91,9 +90,15 @@ def _choice(fields: Fields) -> str | tuple[str]:
         if chosen.text("type") != "function":
             chosen.refuse("type", "must be 'function'")
         function = chosen.part("function") or chosen.refuse("function", "is required")
-        return (function.text("name") or function.refuse("name", "is required"),)
+        return (_name(function) or function.refuse("name", "is required"),)
     choice = fields.text("tool_choice") or "auto"
     return choice if choice in _CHOICES else fields.refuse("tool_choice", f"must be one of: {', '.join(_CHOICES)}")
+
+
+def _name(function: Fields) -> str | None:
+    """Read a function's name; "_" stands for half of a surrogate pair, since a call has names in ASCII alone."""
+    name = function.prose("name")
+    return None if name is None else name.replace("\ufffd", "_")
 
 
 def _refuse_namesakes(fields: Fields, tools: Sequence[Tool]) -> None:
@@ -112,22 +117,19 @@ def _callable(fields: Fields, tools: tuple[Tool, ...], choice: str | tuple[str])
 def _tool(part: Fields, form: CallFormat) -> Tool:
     if part.text("type") != "function":
         part.refuse("type", "must be 'function'")
-    function = part.part("function") or part.refuse("function", "is required")
-    name = function.text("name") or ""
+    function = (part.part("function") or part.refuse("function", "is required")).mended()
+    name = _name(function) or ""
     if not _NAME.fullmatch(name):
         function.refuse("name", "must have from 1 to 128 letters, digits, underscores, dashes, dots, colons or slashes")
     # Some templates require all three members.
     parameters = _NOTHING if function.raw("parameters") in (None, {}) else function.raw("parameters")
     about = {"name": name, "description": function.text("description") or "", "parameters": parameters}
     try:
-        json.dumps(parameters, ensure_ascii=False).encode()
         tool = Tool(name, {"type": "function", "function": about}, arguments_schema(parameters))
         if function.flag("strict"):
             check_tool(form, tool)
             return tool
         tool, loose = usable_tool(form, tool)
-    except UnicodeEncodeError:
-        function.refuse("parameters", "contains half of a surrogate pair, which no text can hold")
     except UsageError as error:
         function.refuse("parameters", f"can't be used: {error.cause}")
     if loose:

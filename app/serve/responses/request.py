@@ -123,7 +123,7 @@ def _choice(fields: Fields) -> object:
     chosen = fields.part("tool_choice") or Fields({})
     if chosen.text("type") != "function":
         chosen.refuse("type", "must be 'function'")
-    return {"type": "function", "function": {"name": chosen.text("name") or chosen.refuse("name", "is required")}}
+    return {"type": "function", "function": {"name": chosen.prose("name") or chosen.refuse("name", "is required")}}
 
 
 def _form(fields: Fields) -> object:

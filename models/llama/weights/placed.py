@@ -82,17 +82,21 @@ def _without_effect(header: Header, weights: Weights, placement: Placement, *, h
     name = header.path.name
     notes = [f"-ot {rule}: no tensor of {name} has such a name." for rule in unmatched(header, placement)]
     if placement.expert_layers and not weights.has_experts:
-        notes.append(f"{name} has no experts, so --cpu-moe and --n-cpu-moe change nothing.")
+        notes.append(f"{name} has no experts, so {placement.expert_flag} changes nothing.")
     if placement.workers or has_gpus:
         return notes
     flags = {
         "-ngl auto": placement.fits,
-        "--cpu-moe": placement.expert_layers,
+        placement.expert_flag: placement.expert_layers,
         "-ot": placement.overrides,
         "--tensor-split": placement.split,
     }
     used = [flag for flag, value in flags.items() if value]
-    return [*notes, f"{NO_GPU}: no effect of {' and '.join(used)}."] if used else notes
+    return [*notes, f"{NO_GPU}: no effect of {_listed(used)}."] if used else notes
+
+
+def _listed(flags: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(flags[:-1]), flags[-1])))
 
 
 def _layer_sizes(weights: Weights) -> list[int]:

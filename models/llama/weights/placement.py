@@ -46,6 +46,13 @@ class Placement:
         return (*self.overrides, Override(_experts_of(self.expert_layers), MAIN_MEMORY))
 
     @property
+    def expert_flag(self) -> str:
+        """The flag that keeps experts in main memory, as it was given; "" for none."""
+        if self.expert_layers == 0:
+            return ""
+        return "--cpu-moe" if self.expert_layers == ALL_LAYERS else f"--n-cpu-moe {self.expert_layers}"
+
+    @property
     def text(self) -> str:
         """All that changes sums or seconds, as one line; "" for the usual placement."""
         split = ",".join(f"{share:g}" for share in self.split)

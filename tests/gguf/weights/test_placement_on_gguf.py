@@ -164,7 +164,9 @@ def test_a_dense_model_has_no_experts_to_keep(tmp_path: Path) -> None:
     dense = write_llama(tmp_path / "dense.gguf")
     options, notes = planned(dense, 4096, expert_layers=2)
     assert (options.gpu_layers, options.placement.expert_layers) == (-1, 0)
-    assert notes[0] == "dense.gguf has no experts, so --cpu-moe and --n-cpu-moe change nothing."
+    assert notes[0] == "dense.gguf has no experts, so --n-cpu-moe 2 changes nothing."
+    _, notes = planned(dense, 4096, expert_layers=ALL_LAYERS)
+    assert notes[0] == "dense.gguf has no experts, so --cpu-moe changes nothing."
 
 
 def test_other_models_on_the_gpu_take_their_part(mixture: Path) -> None:
@@ -183,9 +185,23 @@ def test_a_plan_without_a_gpu_says_so(mixture: Path) -> None:
     assert placed.layout is None
     assert placed.notes == (
         "-ot nothing=CPU: no tensor of mixture.gguf has such a name.",
-        "The engine finds no GPU here, so all layers run on the processor: no effect of -ngl auto and --cpu-moe and "
+        "The engine finds no GPU here, so all layers run on the processor: no effect of -ngl auto, --n-cpu-moe 1 and "
         "-ot.",
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (Placement(expert_layers=2), "no effect of --n-cpu-moe 2."),
+        (Placement(expert_layers=ALL_LAYERS), "no effect of --cpu-moe."),
+        (Placement(split=(3.0, 1.0)), "no effect of --tensor-split."),
+        (Placement(fits=True, split=(3.0, 1.0)), "no effect of -ngl auto and --tensor-split."),
+    ],
+)
+def test_a_note_names_the_flag_that_was_given(mixture: Path, given: Placement, words: str) -> None:
+    placed = place_weights(mixture, replace(OPTIONS, placement=given), 1, devices=())
+    assert placed.notes == (f"The engine finds no GPU here, so all layers run on the processor: {words}",)
 
 
 def test_a_load_follows_the_plan_and_passes_its_notes_on(mixture: Path, tmp_path: Path) -> None:
@@ -221,7 +237,7 @@ def test_memory_is_planned_within_a_twentieth_of_what_is_used(tmp_path: Path) ->
 def test_check_shows_the_placement(mixture: Path, tmp_path: Path) -> None:
     shown = localspec_here("check", str(mixture), "--n-cpu-moe", "2", "-ngl", "auto", home=tmp_path)
     assert shown.returncode == 0, shown.stderr
-    assert "no effect of -ngl auto and --cpu-moe" in " ".join(shown.stdout.split())
+    assert "no effect of -ngl auto and --n-cpu-moe 2." in " ".join(shown.stdout.split())
     record = json.loads(localspec_here("check", str(mixture), "--cpu-moe", "--json", home=tmp_path).stdout)
     assert record["placement"]["layout"] is None
     assert record["placement"]["notes"]

@@ -370,7 +370,6 @@ def wrong(**about: Any) -> dict[str, Any]:
         (wrong(parameters=5), "tools[0].function.parameters", "JSON schema"),
         (wrong(parameters={"type": "string"}), "tools[0].function.parameters", "object"),
         (wrong(parameters={"properties": 5}), "tools[0].function.parameters", ""),
-        (wrong(parameters={"description": "\ud800"}), "tools[0].function.parameters", "surrogate"),
         ({"tools": [*TOOLS, function("time")]}, "tools[2].function.name", "another"),
         ({"tools": TOOLS * 200}, "tools", "256"),
         ({"tools": [], "tool_choice": "required"}, "tool_choice", "no 'tools'"),
