@@ -5,20 +5,40 @@ A drafter can't make the text wrong, only slow: the target checks every draft to
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from models.base import LanguageModel
+from models.base import LanguageModel, Logits
 from models.sampling.distribution import Distribution, one_hot
 from models.sampling.sampler import Sampler
 from models.text.prompts import Message
+
+
+class Offer(NamedTuple):
+    """A draft token beside the chain that a drafter offers; the controller decides which of them are verified."""
+
+    place: int
+    """Place of the chain that it is another proposal for, or the one after it; below 0: it follows offer ~place."""
+    token: int
+    confidence: float
+    """Probability, 0 to 1, that it is accepted given the tokens before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offers:
+    """Further draft tokens of a drafter that drafts trees; each comes after the one that it follows."""
+
+    nodes: tuple[Offer, ...] = ()
+    """No two of them with one token after the same predecessor, nor one with the chain's own token."""
+    wants_rows: bool = False
+    """Whether the drafter learns from the row after every token, so that cheap ones are worth verifying in any case."""
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
     """The draft tokens of one round, with their acceptance probabilities.
 
-    A draft is a chain of tokens; beside it there can be siblings: other proposals for a place of the chain, with
-    nothing after them.
+    A draft is a chain of tokens. Beside it there can be siblings: other proposals for a place of the chain. A sibling
+    can have siblings after it in turn, so that chain and siblings are a tree.
     """
 
     tokens: tuple[int, ...] = ()
@@ -32,7 +52,15 @@ class Draft:
     runners_up: tuple[int | None, ...] = ()
     """The drafter's second choice for each place, from which siblings can be made; empty: it has none."""
     siblings: tuple[tuple[int, int], ...] = ()
-    """(place, token) of the draft tokens beside the chain, verified too; in order of place, at most one for each."""
+    """(place, token) of the draft tokens beside the chain, verified too.
+
+    A place from 0 on is that of the chain; a place below 0 stands for a token that follows the sibling number ~place,
+    which comes before it. Several for one place are judged in their order.
+    """
+    probs_after: tuple[Distribution | None, ...] = ()
+    """For each sibling the distribution that the tokens after it were drawn from; empty where none was drawn."""
+    offers: Offers | None = None
+    """Draft tokens from which siblings can be made; None: the drafter drafts no trees."""
 
     @property
     def size(self) -> int:
@@ -49,18 +77,54 @@ class Draft:
         """Index among the tokens to check of each one's predecessor; -1: the pending token. Empty without siblings."""
         if not self.siblings:
             return ()
-        return (*range(-1, len(self.tokens) - 1), *(place - 1 for place, _ in self.siblings))
+        chain = len(self.tokens)
+        return (*range(-1, chain - 1), *(_parent(place, chain) for place, _ in self.siblings))
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """Place of each sibling: the number of draft tokens before it on its path."""
+        places: list[int] = []
+        for place, _ in self.siblings:
+            places.append(place if place >= 0 else places[~place] + 1)
+        return tuple(places)
 
     def drawn_from(self, place: int) -> Distribution:
         """Return the distribution of the chain's token at a place."""
         return one_hot(self.tokens[place]) if self.probs is None else self.probs[place]
 
-    def sibling(self, place: int) -> tuple[int, int] | None:
-        """Return (row, token) of the sibling at a place, its row among those of the pass; None where there is none."""
-        for index, (where, token) in enumerate(self.siblings):
-            if where == place:
-                return len(self.tokens) + 1 + index, token
-        return None
+    def drawn_after(self, row: int) -> Distribution | None:
+        """Return the distribution that the tokens after a sibling were drawn from; None where none was drawn."""
+        index = row - len(self.tokens) - 1
+        return self.probs_after[index] if 0 <= index < len(self.probs_after) else None
+
+    def beside(self, row: int) -> list[tuple[int, int]]:
+        """Return (row, token) of each sibling that follows the token of a row, in order; rows are those of the pass.
+
+        Row 0 is that of the pending token, those after it belong to the tokens to check.
+        """
+        parent, first = row - 1, len(self.tokens) + 1
+        chain = len(self.tokens)
+        return [
+            (first + index, token)
+            for index, (place, token) in enumerate(self.siblings)
+            if _parent(place, chain) == parent
+        ]
+
+    def path_to(self, row: int) -> tuple[int, ...]:
+        """Return the draft tokens up to that of a row, itself included."""
+        tokens, chain, checked, parents = list[int](), len(self.tokens), self.checked, self.parents
+        while row > 0:
+            tokens.append(checked[row - 1])
+            row = row - 1 if row <= chain else parents[row - 1] + 1
+        return tuple(tokens[::-1])
+
+    def rows_of(self, branch: Sequence[int], place: int) -> list[int]:
+        """Return the rows of accepted siblings, one after the other, of which the first stands at a place."""
+        rows, row = list[int](), place
+        for token in branch:
+            row = next(row for row, proposal in self.beside(row) if proposal == token)
+            rows.append(row)
+        return rows
 
     def shortened(self, length: int) -> "Draft":
         """Return the first `length` tokens of the chain, with the siblings beside them."""
@@ -70,8 +134,26 @@ class Draft:
             probs=None if self.probs is None else self.probs[:length],
             confidence=self.confidence[:length],
             runners_up=self.runners_up[:length],
-            siblings=tuple(sibling for sibling in self.siblings if sibling[0] < length),
+            siblings=_within(self.siblings, length) if self.siblings else (),
+            offers=replace(self.offers, nodes=_within(self.offers.nodes, length)) if self.offers else None,
         )
+
+
+def _parent(place: int, chain: int) -> int:
+    """Return the index among the tokens to check of a sibling's predecessor, beside a chain of so many tokens."""
+    return place - 1 if place >= 0 else chain + ~place
+
+
+def _within(nodes: Sequence[Any], length: int) -> tuple[Any, ...]:
+    """Return the siblings or offers beside the first `length` tokens of a chain, and those that follow them."""
+    kept: dict[int, int] = {}
+    result: list[Any] = []
+    for index, node in enumerate(nodes):
+        place = node[0] if node[0] >= 0 else ~kept[~node[0]] if ~node[0] in kept else length
+        if place < length:
+            kept[index] = len(result)
+            result.append(node._replace(place=place) if isinstance(node, Offer) else (place, *node[1:]))
+    return tuple(result)
 
 
 NO_DRAFT = Draft()
@@ -162,6 +244,18 @@ def hand_messages(drafter: Drafter, turns: Sequence[Message]) -> None:
     """Hand the messages of the next prompt to a drafter, if it reads them."""
     if isinstance(drafter, ReadsMessages):
         drafter.converse(turns)
+
+
+@runtime_checkable
+class ReadsRows(Protocol):
+    """Protocol of a drafter that learns from the target's rows, not only from the tokens that became text."""
+
+    def read_rows(self, pending: int, draft: Draft, rows: Logits) -> None:
+        """Learn from the rows of a verified draft, shape (1 + draft.size, vocabulary), before `accept`.
+
+        Row 0 follows the pending token, row i the token `draft.checked[i - 1]`. The rows are overwritten by the next
+        pass. The time counts as the drafter's: a row should take microseconds.
+        """
 
 
 class NullDrafter:

@@ -16,8 +16,9 @@ from enum import Enum
 from functools import partial
 from typing import Protocol
 
-from drafters.base import NO_DRAFT, Draft, Drafter, Hindsight, ModelDrafter, hand_messages
+from drafters.base import NO_DRAFT, Draft, Drafter, Hindsight, ModelDrafter, ReadsRows, hand_messages
 from drafters.suffix import SuffixDrafter
+from models.base import Logits
 from models.errors import Cancelled, LocalspecError
 from models.sampling.sampler import Sampler
 from models.text.prompts import Message
@@ -161,6 +162,7 @@ class Hybrid:
         """
         self.name = "+".join([*(drafter.name for drafter in free), *([model.name] if model else [])])
         self._free = tuple(free)
+        self._readers = tuple(drafter for drafter in free if isinstance(drafter, ReadsRows))
         self._text_order = text_order
         self._model = model
         self._control = control
@@ -240,6 +242,11 @@ class Hybrid:
         if len(drafts) == 1:
             return drafts[0]
         return max(drafts, key=self._control.policy.worth, default=NO_DRAFT)
+
+    def read_rows(self, pending: int, draft: Draft, rows: Logits) -> None:
+        """Let those that learn from the target's rows read them."""
+        for drafter in self._readers:
+            drafter.read_rows(pending, draft, rows)
 
     def accept(self, emitted: Sequence[int], accepted: int) -> None:
         """Let all of them learn what was emitted."""

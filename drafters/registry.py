@@ -23,6 +23,8 @@ class FreeDrafter:
     """Module and class, as in "drafters.suffix:SuffixDrafter"; called with one argument, an `IsEnd`."""
     summary: str
     """What its drafts are, in a line for pickers."""
+    drafts_trees: bool = False
+    """Whether its drafts have tokens beside the chain."""
 
     def make(self, is_end: IsEnd) -> "Drafter":
         """Import the class and return a new, empty drafter."""
@@ -92,6 +94,12 @@ def parse_drafter(text: str) -> DrafterSpec:
     if not name:
         raise UsageError("--draft does not name a drafter.", hint=f"Use one of: {drafter_help()}.")
     return DrafterSpec(AUTO if name == text else "model", name)
+
+
+def drafts_trees(kind: str) -> bool:
+    """Tell whether a kind of drafter is one without a model that drafts trees."""
+    registered = FREE_DRAFTERS.get(kind)
+    return registered is not None and registered.drafts_trees
 
 
 def free_drafters(spec: DrafterSpec, is_end: IsEnd) -> list["Drafter"]:

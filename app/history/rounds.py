@@ -3,7 +3,7 @@
 import codecs
 import json
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any
@@ -51,7 +51,7 @@ class AnswerRound:
     proposals: tuple[bytes, ...]
     """The draft's chain of tokens."""
     siblings: tuple[tuple[int, bytes], ...]
-    """Second proposals with their positions in the chain, ascending."""
+    """Proposals beside the chain, in the order of the draft, each with the number of draft tokens before it."""
     accepted: int
     """Number of draft tokens that the target accepted, from the first."""
     source: str
@@ -73,7 +73,7 @@ class AnswerRound:
     @property
     def kept(self) -> int:
         """Number of draft tokens that became text; at the end of an answer fewer than the accepted ones."""
-        return min(self.accepted + (Origin.SIBLING in self.origins), len(self.pieces))
+        return min(self.accepted + self.origins.count(Origin.SIBLING), len(self.pieces))
 
     @property
     def rejects(self) -> bool:
@@ -143,12 +143,11 @@ def _round(message: "Said") -> AnswerRound:
     round_ = message.round
     draft, apart = round_.draft, round_.disagreement
     chain = len(draft.tokens)
-    places = (place for place, _ in draft.siblings)
     return AnswerRound(
         pieces=message.pieces,
         origins=origins(round_),
         proposals=message.proposed[:chain],
-        siblings=tuple(zip(places, message.proposed[chain:], strict=True)),
+        siblings=tuple(zip(draft.places, message.proposed[chain:], strict=True)),
         accepted=round_.verdict.accepted,
         source=storable(draft.source),
         disagreement=Disagreement(_short(apart.proposal_prob), _short(apart.instead_prob)) if apart else None,
@@ -182,7 +181,7 @@ def _read(record: Any) -> AnswerRound:
         pieces=tuple(_bytes(piece) for piece in pieces),
         origins=tuple(_ORIGINS[letter] for letter in letters),
         proposals=chain,
-        siblings=tuple((_count(place, len(chain) - 1), _bytes(proposal)) for place, proposal in siblings),
+        siblings=tuple(_siblings(siblings, len(chain))),
         accepted=_count(accepted, len(chain)),
         source=source,
         disagreement=Disagreement(*(_number(prob, 1.0) for prob in apart)) if apart else None,
@@ -193,6 +192,14 @@ def _read(record: Any) -> AnswerRound:
     if not one.pieces or len(one.origins) != len(one.pieces) or not isinstance(source, str):
         raise ValueError("not a round")
     return one
+
+
+def _siblings(record: Any, chain: int) -> Iterator[tuple[int, bytes]]:
+    """Yield the siblings of a round: each stands beside the chain, or follows an earlier one."""
+    deepest = chain - 1
+    for place, proposal in record:
+        yield _count(place, deepest), _bytes(proposal)
+        deepest = max(deepest, place + 1)
 
 
 def _short(prob: float) -> float:

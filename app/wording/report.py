@@ -88,8 +88,10 @@ def round_record(message: Said) -> dict[str, Any]:
         "text": message.text,
         "tokens": round_.emitted,
         "draft": round_.draft.tokens,
-        # Places in the draft with the siblings for them; an accepted sibling counts in `accepted`.
-        "siblings": round_.draft.siblings,
+        # Siblings, each with the number of draft tokens before it; an accepted one counts in `accepted`.
+        "siblings": tuple(zip(round_.draft.places, round_.draft.checked[len(round_.draft.tokens) :], strict=True)),
+        # For each token of draft and siblings the index of the one before it, -1: none; empty without siblings.
+        "parents": round_.draft.parents,
         "source": round_.draft.source,
         "accepted": round_.accepted,
         "draft_seconds": round_.draft_seconds,

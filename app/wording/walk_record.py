@@ -47,6 +47,7 @@ def _step(step: Step) -> dict[str, Any]:
         **_word(step.word),
         "place": step.place,
         "sibling": step.is_sibling,
+        "branch": step.branch,
         "target_prob": step.target_prob,
         "draft_prob": step.draft_prob,
         "sureness": step.drafter_confidence,

@@ -33,6 +33,7 @@ _SIBLING_DRAWN = (
     "'b' marks a sibling: a second proposal for one place, drawn from the draft distribution without the first token, "
     "and judged against the residual."
 )
+_BRANCHES = "So do 'c' and the letters after it. A sibling can follow another one: 2c comes after 1c."
 _DRAWING = "The token with the largest key is drawn: ln(probability) + noise. Seed and position fix the noise."
 _CUT = "The answer ended before the last of these tokens."
 _FATES = {Fate.KEPT: "accepted", Fate.REJECTED: "rejected", Fate.PASSED_OVER: "not checked"}
@@ -132,13 +133,14 @@ class _Page:
             (_CONFIDENCE, not draws and self._states_confidence),
             (_CERTAIN, draws and any(step.draft_prob is None for step in steps)),
             (_SIBLING_DRAWN if tried else _SIBLING, any(step.is_sibling for step in steps)),
+            (_BRANCHES, any(step.branch > 1 for step in steps)),
         )
         return [note for note, applies in notes if applies]
 
     def _worked(self) -> list[str]:
         """Return the test that decided the round with its numbers, or the last one where nothing was rejected."""
         place = self._walk.verdict.accepted
-        there = [step for step in self._walk.steps if step.place == place and step.fate is not Fate.PASSED_OVER]
+        there = [step for step in self._walk.steps if step.place >= place and step.fate is not Fate.PASSED_OVER]
         last = [step for step in self._walk.steps if step.fate is Fate.KEPT][-1:]
         return [f"Draft token {_label(step)}: {self._test(step)}: {_FATES[step.fate]}." for step in there or last]
 
@@ -163,7 +165,7 @@ class _Page:
         return [line for residual in self._walk.residuals for line in self._residual(residual)]
 
     def _residual(self, residual: Residual) -> list[str]:
-        label = f"{self._walk.verdict.accepted + 1}{'b' if residual.after_sibling else ''}"
+        label = _named(residual.place, residual.branch)
         target = "that residual" if residual.after_sibling else "the target"
         scaled = residual.scale != 1
         head = ["token", "target", f"x {_number(residual.scale)}", "- draft", "positive part", "residual"]
@@ -191,12 +193,14 @@ class _Page:
         return wrapped(text, 2, 0, self._width)
 
     def _what(self) -> str:
-        place = self._walk.verdict.accepted + 1
+        verdict = self._walk.verdict
+        place = verdict.accepted + len(verdict.branch) + 1
+        after = next((_label(step) for step in self._walk.steps[::-1] if step.fate is Fate.KEPT), "")
         return {
             LastTokenKind.PLAIN: "The target's token",
             LastTokenKind.REPLACEMENT: f"Replacement of draft token {place}",
             LastTokenKind.BONUS: "Bonus token, as the whole draft was accepted",
-            LastTokenKind.SIBLING_BONUS: f"Bonus token after draft token {place}b",
+            LastTokenKind.SIBLING_BONUS: f"Bonus token after draft token {after}",
         }[self._walk.kind]
 
     def _origin(self) -> str:
@@ -217,7 +221,12 @@ class _Page:
 
 
 def _label(step: Step) -> str:
-    return f"{step.place + 1}{'b' if step.is_sibling else ''}"
+    return _named(step.place, step.branch)
+
+
+def _named(place: int, branch: int) -> str:
+    """Return a draft token's name: "2" in the chain, "2b", "2c", ... beside it."""
+    return f"{place + 1}{chr(ord('a') + branch) if branch else ''}"
 
 
 def _quotient(step: Step, toss: Toss) -> str:

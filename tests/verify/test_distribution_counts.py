@@ -87,7 +87,7 @@ def round_of(draft: Draft, verdict: Verdict, emitted: Path) -> Round:
         (Draft((1, 2)), Verdict(0, 5, is_bonus=False), (5,), (REPLACEMENT,)),
         (Draft((1, 2)), Verdict(1, 5, is_bonus=False), (1, 5), (ACCEPTED, REPLACEMENT)),
         (Draft((1, 2)), Verdict(2, 5, is_bonus=True), (1, 2, 5), (ACCEPTED, ACCEPTED, BONUS)),
-        (Draft((1,)), Verdict(0, 5, is_bonus=True, sibling=3), (3, 5), (SIBLING, BONUS)),
+        (Draft((1,)), Verdict(0, 5, is_bonus=True, branch=(3,)), (3, 5), (SIBLING, BONUS)),
         # The second token ended the answer.
         (Draft((1, 2, 3)), Verdict(3, 5, is_bonus=True), (1, 2), (ACCEPTED, ACCEPTED)),
     ],

@@ -22,7 +22,8 @@ def word(text: str, token: int = 7) -> Word:
 
 
 def proposal(place: int, text: str, fate: Fate, **known: object) -> Step:
-    plain = {"target_prob": 0.15, "draft_prob": None, "drafter_confidence": 0.9, "is_sibling": False}
+    beside = known.get("branch", 0) != 0
+    plain = {"target_prob": 0.15, "draft_prob": None, "drafter_confidence": 0.9, "is_sibling": beside}
     return Step(place=place, word=word(text), fate=fate, **{**plain, **known})  # type: ignore[arg-type]
 
 
@@ -54,7 +55,11 @@ DRAWN = replace(
     ),
     residuals=(
         Residual(
-            False, 1.0, (ResidualShare(word(" +"), 0.9, 0.5, 0.4, 0.8), ResidualShare(word(" *"), 0.04, 0.4, 0.0, 0.0))
+            False,
+            1.0,
+            (ResidualShare(word(" +"), 0.9, 0.5, 0.4, 0.8), ResidualShare(word(" *"), 0.04, 0.4, 0.0, 0.0)),
+            place=1,
+            branch=0,
         ),
     ),
 )
@@ -184,14 +189,14 @@ def test_the_exact_rules_never_say_approximate(walk: Walk) -> None:
 
 
 def test_an_accepted_sibling() -> None:
-    second = proposal(1, " +", Fate.KEPT, is_sibling=True, target_prob=0.9, drafter_confidence=None, choice=word(" +"))
+    second = proposal(1, " +", Fate.KEPT, branch=1, target_prob=0.9, drafter_confidence=None, choice=word(" +"))
     walk = replace(
         COUPLED,
         steps=(*COUPLED.steps[:2], second, COUPLED.steps[2]),
         next=word(" b"),
         kind=LastTokenKind.SIBLING_BONUS,
         emitted=(word(" a"), word(" +"), word(" b")),
-        verdict=Verdict(1, 7, is_bonus=True, sibling=8),
+        verdict=Verdict(1, 7, is_bonus=True, branch=(8,)),
     )
     text = flowing(walk)
     assert '2 " *" 0.031 0.550 " +" rejected 2b " +" 0.900 - " +" accepted' in text
@@ -204,9 +209,17 @@ def test_an_accepted_sibling() -> None:
 def test_a_rejected_sibling_leaves_a_second_residual() -> None:
     toss = Toss(0.25, 0.8, came_up=False)
     second = proposal(
-        1, " -", Fate.REJECTED, is_sibling=True, draft_prob=0.4, target_prob=0.1, drafter_confidence=None, toss=toss
+        1,
+        " -",
+        Fate.REJECTED,
+        is_sibling=True,
+        branch=1,
+        draft_prob=0.4,
+        target_prob=0.1,
+        drafter_confidence=None,
+        toss=toss,
     )
-    again = Residual(True, 1.0, (ResidualShare(word(" +"), 0.8, 0.1, 0.7, 1.0),))
+    again = Residual(True, 1.0, (ResidualShare(word(" +"), 0.8, 0.1, 0.7, 1.0),), 1, 1)
     walk = replace(DRAWN, steps=(*DRAWN.steps[:2], second), residuals=(*DRAWN.residuals, again))
     text = flowing(walk)
     worked = (
@@ -309,6 +322,7 @@ def test_the_record_has_all_numbers() -> None:
         "text": " *",
         "place": 1,
         "sibling": False,
+        "branch": 0,
         "target_prob": 0.04,
         "draft_prob": 0.4,
         "sureness": 0.9,

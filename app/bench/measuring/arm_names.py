@@ -159,7 +159,8 @@ def _make(spec: ArmSpec, kit: ArmKit) -> Arm:
     if kit.target.rewind_support.limit == 0:
         reason = f"{kit.target.name} can't take back rejected tokens ({kit.target.rewind_support.reason})"
         raise PairError(f"The arm {spec} can't be used: {reason}.", hint="Use --vs auto or off with this model.")
-    controller = FixedLength(kit.length(spec.length))
+    branches = kit.target.max_branches if kit.exact_branches else 0
+    controller = FixedLength(kit.length(spec.length), branches=branches)
     if free := free_drafters(DrafterSpec(spec.kind), kit.target.vocab.is_end):
         # As with `--draft NAME`: a drafter reads an infill prompt in the order of the text.
         return Arm(str(spec), Hybrid(free, None, Eager(), text_order(kit.target.vocab)), controller)

@@ -18,7 +18,7 @@ from app.engine.runtime.heads import no_head, open_own_head
 from app.engine.runtime.loader import Loader
 from drafters.base import ModelDrafter
 from drafters.head import HeadDrafter
-from drafters.registry import AUTO, HEAD
+from drafters.registry import AUTO, HEAD, drafts_trees
 from models.base import LanguageModel
 from models.errors import PairError
 from models.heads.block_model import BlockModel, WholeBlocks
@@ -88,7 +88,8 @@ class BenchRun:
             self._lender = None if isinstance(drafter, HeadDrafter) else Lender(drafter.model)
         longest = min(usable_width(exact, LONGEST + 1, allow_rounding=allow_rounding), target.max_rows) - 1
         rounds = allow_rounding or exact == 1
-        exact_branches = rounds or (self._drafter is not None and self._loader.exact_branches(target))
+        branches = self._drafter is not None or any(drafts_trees(spec.kind) for spec in self._specs)
+        exact_branches = rounds or (branches and self._loader.exact_branches(target))
         kit = self._kit = replace(self._make_kit(target, longest, with_costs=with_costs), exact_branches=exact_branches)
         unavailable = self._leave_out() if self._every_method else ()
         for arm in self._arms():

@@ -13,6 +13,7 @@ from functools import partial
 from itertools import chain
 
 from drafters.base import Draft, Hindsight
+from drafters.branching import decided_offers
 from models.base import common_prefix
 from models.system.remembered import Json
 
@@ -116,6 +117,14 @@ class Acceptance:
         return [
             cells((source, bisect_right(_CONFIDENCES, sure), group), _NO_EVIDENCE).share(sure)
             for sure, group in zip(confidence, _groups_of(len(confidence)), strict=True)
+        ]
+
+    def offered(self, draft: Draft) -> list[float]:
+        """Return the acceptance probability of each token that a draft offers beside its chain."""
+        cells, source, offers = self._by_evidence.get, _beside(draft.source), draft.offers
+        return [
+            cells((source, bisect_right(_CONFIDENCES, offer.confidence), 0), _NO_EVIDENCE).share(offer.confidence)
+            for offer in (offers.nodes if offers else ())
         ]
 
     def lower_bounds(self, draft: Draft) -> list[float]:
@@ -225,6 +234,8 @@ class Acceptance:
         self._followed = None
         if not draft.tokens:
             return
+        for offer, right in decided_offers(draft, emitted):
+            self._by_evidence[_beside(draft.source), bisect_right(_CONFIDENCES, offer.confidence), 0].observe(right)
         decided: set[_Cell] = set()
         for place, (proposed, sure, token) in enumerate(zip(draft.tokens, confidence_of(draft), emitted, strict=False)):
             right = proposed == token
@@ -245,6 +256,11 @@ class Acceptance:
         lately = self._by_evidence[source, bisect_right(_CONFIDENCES, sure), group], self._by_place[source, group]
         read_part = part_reader and source.startswith(part_reader)
         return lately if read_part else (*lately, self._lasting[source, group])
+
+
+def _beside(source: str) -> str:
+    """Return the name under which the offers of a source are counted."""
+    return f"{source} beside"
 
 
 def confidence_of(draft: Draft) -> Sequence[float]:

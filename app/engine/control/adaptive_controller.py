@@ -110,7 +110,7 @@ class AdaptiveController:
         verify_seconds = state.curve.observe(round_.width + round_.others, round_.verify_seconds)
         seconds = round_.draft_seconds + verify_seconds + round_.host_seconds
         model_ran = state.model_is_asked or plan.caught_up
-        state.progress.observe(round_)
+        state.progress.observe(round_, plan.proposed)
         state.throughput.observe(len(round_.emitted), round_.others, seconds)
         state.losses.end_round(seconds, self._saved(round_, seconds, aftermath, model_ran=model_ran))
         state.probes.earn(seconds)

@@ -11,6 +11,7 @@ from app.engine.control.loss_budget import LossBudget
 from app.engine.control.suffix_polling import SuffixPolling
 from app.engine.costs.pass_cost import VerifyCurve
 from app.engine.decoding.round import Round
+from drafters.base import Draft
 from drafters.hybrid import Ask, ModelRequest
 
 PROBE_SHARE = 0.01
@@ -87,14 +88,17 @@ class AnswerProgress:
     def begin(self) -> None:
         """Start an answer."""
         self.rounds = self.emitted = 0
+        self.drafts_trees = False
+        """Whether the last draft was one of a tree: such drafts are cut by their chances, not by earlier copies."""
         self.pending = 1
-        """Tokens that the next pass reads before its draft: 2 after an accepted sibling."""
+        """Tokens that the next pass reads before its draft: one more for each accepted sibling of this round."""
 
-    def observe(self, round_: Round) -> None:
-        """Count a round."""
+    def observe(self, round_: Round, proposed: Draft | None) -> None:
+        """Count a round, and its draft as proposed; None: no drafter was called."""
+        self.drafts_trees = self.drafts_trees or (proposed is not None and proposed.offers is not None)
         self.rounds += 1
         self.emitted += len(round_.emitted)
-        self.pending = 1 if round_.verdict.sibling is None else 2
+        self.pending = 1 + len(round_.verdict.branch)
 
 
 @dataclass(slots=True)

@@ -20,6 +20,8 @@ from app.engine.costs.pass_cost import VerifyCurve
 MARGIN = 0.03
 """Least expected gain of a draft, in tokens: estimates have errors, plain decoding has none."""
 _HALVINGS = 20
+_NEARLY_FREE = 0.15
+"""Most extra time, in tokens, of a pass over draft tokens whose rows are wanted in any case."""
 
 Seconds = Callable[[int], float]
 """Seconds of a drafter as a function of the draft length."""
@@ -105,6 +107,27 @@ def best_siblings(
         if gained > best_gain:
             best, best_gain = count, gained
     return tuple(sorted(place for _, place in gains[:best]))
+
+
+def best_size(gains: Sequence[float], curve: VerifyCurve, throughput: float) -> int:
+    """Return how many tokens of a tree to verify, the first ones of those ranked; 0: none.
+
+    `gains` are the tokens that each of them is expected to add to the round.
+    """
+    after = curve.aftermath - curve.seconds(1)
+    best, best_gain, extra = 0, MARGIN, 0.0
+    for n, gain in enumerate(gains, start=1):
+        extra += gain
+        gained = extra - throughput * (curve.seconds(n + 1) + after)
+        if gained > best_gain:
+            best, best_gain = n, gained
+    return best
+
+
+def nearly_free(longest: int, curve: VerifyCurve) -> int:
+    """Return the longest draft whose pass takes hardly more time than that of one token; 0 for none."""
+    most = (1 + _NEARLY_FREE) * curve.seconds(1) - curve.aftermath
+    return next((n for n in range(longest, 0, -1) if curve.seconds(1 + n) <= most), 0)
 
 
 def break_even(longest: int, curve: VerifyCurve, throughput: float, draft_seconds: Seconds = no_time) -> float | None:

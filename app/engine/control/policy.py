@@ -19,12 +19,15 @@ from app.engine.control.expected_gain import (
     affordable,
     best_length,
     best_siblings,
+    best_size,
+    nearly_free,
     no_time,
     worth_of_rest,
 )
 from app.engine.control.loss_budget import TIME_SHARE, first_length, kept_back, run_trust
 from app.engine.decoding.controller import places_of, with_siblings
-from drafters.base import NO_DRAFT, Draft
+from drafters.base import NO_DRAFT, Draft, Offers
+from drafters.branching import ranked, tree_draft
 from drafters.hybrid import Ask, ModelRequest, checked_source
 
 _PROBE_LENGTH = 2
@@ -55,11 +58,12 @@ class DraftLengthPolicy:
     @property
     def certain(self) -> int:
         """Return the most tokens to verify where a grammar allows only one: cheaper than passes of their own."""
-        return self.state.settings.max_draft - (self.state.progress.pending - 1)
+        return max(0, self.state.settings.max_draft - (self.state.progress.pending - 1))
 
     def limit(self) -> int:
         """Return the most tokens that may be worth proposing in a round that drafts."""
-        return self.certain if self.state.model else min(self.certain, self._longest_copy())
+        any_length = self.state.model is not None or self.state.progress.drafts_trees
+        return self.certain if any_length else min(self.certain, self._longest_copy())
 
     def worth(self, draft: Draft) -> float:
         """Return the expected gain, in tokens, of the best beginning of a draft; 0: verifying does not pay off."""
@@ -70,6 +74,8 @@ class DraftLengthPolicy:
         if room == 0 or not draft.tokens:
             return NO_DRAFT if room == 0 else draft
         state = self.state
+        if draft.offers is not None and state.settings.max_siblings:
+            return self._tree(draft, draft.offers, room)
         chances = self.verifiable(draft)[:room]
         if draft.probs is None:
             length, _ = best_length(chances, state.curve, state.rate)
@@ -79,6 +85,20 @@ class DraftLengthPolicy:
         chances, room = chances[: len(draft.tokens)], min(state.settings.max_siblings, room - len(draft.tokens))
         places, second = places_of(draft, len(chances)), state.acceptance.second(draft.source)
         return with_siblings(draft, best_siblings(chances, places, second, state.curve, state.rate, room))
+
+    def _tree(self, draft: Draft, offers: Offers, room: int) -> Draft:
+        """Return the tree of a draft's chain and offers that is worth verifying: those of the largest gains."""
+        state, one = self.state, self.state.curve.seconds(1)
+        bounds, proof, kept = self._proof(draft)
+        most = self.affordable_length(room, no_time, bounds, state.losses_left, proof, kept)
+        # An accepted token beside the chain is read again in the next round.
+        worth = 1 - state.rate * (state.curve.seconds(2) - one)
+        chain, beside = state.acceptance.chances(draft), state.acceptance.offered(draft)
+        nodes = ranked(draft, chain, beside, state.settings.max_siblings, worth)[:most]
+        size = best_size([node.gain for node in nodes], state.curve, state.rate)
+        if offers.wants_rows and nodes:
+            size = max(size, nearly_free(len(nodes), state.curve))
+        return tree_draft(draft, nodes[:size])
 
     def verifiable(self, draft: Draft) -> list[float]:
         """Return the acceptance probabilities of a draft, up to the length that the loss budget allows to verify."""
@@ -91,13 +111,19 @@ class DraftLengthPolicy:
 
     def _within_budget(self, draft: Draft) -> tuple[Draft, list[float]]:
         """Return a draft, a copy cut to its limit, and the lower bounds as far as the loss budget allows."""
-        state, proof, kept = self.state, 0.0, 0.0
+        state = self.state
         if state.model is None or not draft.source.startswith(state.model.name):
-            draft, proof = draft.shortened(self._longest_copy()), run_trust(state.polling.run, state.curve)
-            kept = kept_back(state.curve, state.losses.tokens)
-        bounds = state.acceptance.lower_bounds(draft)
+            draft = draft.shortened(self._longest_copy())
+        bounds, proof, kept = self._proof(draft)
         places = self.affordable_length(len(draft.tokens), no_time, bounds, state.losses_left, proof, kept)
         return draft, bounds[:places]
+
+    def _proof(self, draft: Draft) -> tuple[list[float], float, float]:
+        """Return the lower bounds of a draft, and of a free draft its trust and the part of the budget kept back."""
+        state, bounds = self.state, self.state.acceptance.lower_bounds(draft)
+        if state.model is not None and draft.source.startswith(state.model.name):
+            return bounds, 0.0, 0.0
+        return bounds, run_trust(state.polling.run, state.curve), kept_back(state.curve, state.losses.tokens)
 
     def affordable_length(
         self,

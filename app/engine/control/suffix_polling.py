@@ -53,7 +53,8 @@ class SuffixPolling:
         unbroken = right > 0 and right in (len(round_.emitted), len(proposed.tokens))
         self.run = self.run + right if unbroken else right // 2
         verified = len(round_.draft.tokens) > 0
-        self._in_vain = 0 if verified and right else min(self._in_vain + 1, _MOST_IN_VAIN)
+        found = round_.accepted if proposed.offers else right
+        self._in_vain = 0 if verified and found else min(self._in_vain + 1, _MOST_IN_VAIN)
         if not verified and not model_ran:
             # The cost of a verified draft is part of its gain already.
             self._seconds += (round_.draft_seconds - self._seconds) * (_NEW if self._seconds else 1.0)

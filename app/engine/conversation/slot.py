@@ -240,7 +240,7 @@ class Slot:
         adaptive.use(settings)
         if isinstance(self._drafting.drafter, Hybrid):
             self._drafting.drafter.use(adaptive if question.adapt else _EAGER)
-        return adaptive if question.adapt else FixedLength(settings.max_draft)
+        return adaptive if question.adapt else FixedLength(settings.max_draft, branches=settings.max_siblings)
 
     def _settings(self, adaptive: AdaptiveController, question: Question) -> AnswerSettings:
         exact = self._drafting.exact_branches or not self._drafting.exact_draft or question.allow_rounding

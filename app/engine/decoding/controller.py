@@ -7,6 +7,7 @@ from typing import Protocol
 from app.engine.decoding.round import Round
 from app.engine.decoding.shared_pass import Bounds
 from drafters.base import Draft
+from drafters.branching import likeliest
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,27 +59,38 @@ class FixedLength:
 
     bounds: Bounds | None = None
 
-    def __init__(self, draft_length: int, siblings: int = 0) -> None:
-        """Take the length of the chain, and at how many of its first places a sibling is verified too."""
+    def __init__(self, draft_length: int, siblings: int = 0, branches: int = 0) -> None:
+        """Take the length of the chain, and at how many of its first places a sibling is verified too.
+
+        Of a drafter that drafts trees, `draft_length` tokens are verified, with at most so many `branches` beside the
+        chain; 0: its chain alone.
+        """
         self._draft_length = self.certain = draft_length
         self._siblings = siblings
+        self._branches = branches
+        self._pending = 1
 
     def begin(self) -> None:
-        """Do nothing."""
+        """Start an answer."""
+        self._pending = 1
 
     def plan(self) -> RoundPlan:
-        """Return the fixed length, with its siblings."""
-        return RoundPlan(self._draft_length + self._siblings)
+        """Return the fixed length, with its siblings; with branches, less the accepted ones that are read again."""
+        again = self._pending - 1 if self._branches else 0
+        return RoundPlan(max(0, self._draft_length + self._siblings - again))
 
     def select(self, draft: Draft, room: int) -> Draft:
         """Return the draft, with siblings as far as there is room."""
+        if draft.offers is not None and self._branches:
+            return likeliest(draft, room, self._branches, draft.confidence)
         if not self._siblings:
             return draft
         chain = draft.shortened(self._draft_length)
         return with_siblings(chain, range(min(self._siblings, room - len(chain.tokens))))
 
     def observe(self, round_: Round) -> None:
-        """Learn nothing."""
+        """Take note of what the next pass reads again."""
+        self._pending = 1 + len(round_.verdict.branch)
 
 
 def places_of(draft: Draft, most: int) -> list[int]:

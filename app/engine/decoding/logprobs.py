@@ -60,8 +60,7 @@ def likelihoods(logits: Logits, draft: Draft, verdict: Verdict, listed: int) -> 
     Rows are as for `app.engine.decoding.verify.verify`; a draft token's row is the one that it was judged by.
     """
     rows = list(range(verdict.accepted + 1))
-    if verdict.sibling is not None and (sibling := draft.sibling(verdict.accepted)) is not None:
-        rows.append(sibling[0])
+    rows += draft.rows_of(verdict.branch, verdict.accepted)
     emitted = verdict.emitted(draft)
     return tuple(_likelihood(logits[row], token, listed) for row, token in zip(rows, emitted, strict=True))
 

@@ -28,7 +28,7 @@ class Origin(StrEnum):
     CHECKED = "copy, read by the draft model"
     """Accepted token of a copy that the draft model read and continued."""
     SIBLING = "second guess"
-    """Accepted sibling: the draft model's second choice, verified beside the first."""
+    """Accepted sibling, or a token that follows one: another proposal than the chain's, verified beside it."""
     FORCED = "no choice"
     """Only token that the form of the answer allows."""
     OTHER = "other drafter"
@@ -64,8 +64,7 @@ def origins(round_: "Round") -> tuple[Origin, ...]:
         return (Origin.PLAIN,) * len(round_.emitted)
     verdict = round_.verdict
     kept = [origin_of_source(round_.draft.source)] * verdict.accepted
-    if verdict.sibling is not None:
-        kept.append(Origin.SIBLING)
+    kept += [Origin.SIBLING] * len(verdict.branch)
     last = Origin.BONUS if verdict.is_bonus else Origin.REPLACEMENT
     # An answer may end inside the draft.
     return tuple([*kept, last][: len(round_.emitted)])

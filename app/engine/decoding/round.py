@@ -47,4 +47,4 @@ class Round:
     @property
     def accepted(self) -> int:
         """Draft tokens that became text; at the end of an answer this can be fewer than the verdict accepted."""
-        return min(self.verdict.accepted + (self.verdict.sibling is not None), len(self.emitted))
+        return min(self.verdict.accepted + len(self.verdict.branch), len(self.emitted))

@@ -1,8 +1,8 @@
 """Decoding loop. Plain decoding is this loop with an empty draft.
 
 Invariants, asserted in every round:
-    I1  before a round the target's cache holds tokens[:-1]; the last token is pending. After an accepted sibling two
-        tokens are pending, as a sibling's row leaves nothing in the cache
+    I1  before a round the target's cache holds tokens[:-1]; the last token is pending. Accepted siblings before it are
+        pending too, as their rows leave nothing in the cache
     I2  the pass over pending tokens and draft gives k + 1 rows, and row i follows draft[:i]
     I3  a round emits 1 to k + 1 tokens
     I4  after a round, and after a stopped or failed round, I1 holds again; a memory that can't rewind over a failed
@@ -21,7 +21,7 @@ from app.engine.decoding.logprobs import Likelihood, likelihoods
 from app.engine.decoding.round import Clock, Round
 from app.engine.decoding.shared_pass import Pass
 from app.engine.decoding.verify import Verdict, disagreement, verify
-from drafters.base import NO_DRAFT, Draft, Drafter
+from drafters.base import NO_DRAFT, Draft, Drafter, ReadsRows
 from models.base import LanguageModel, Logits
 from models.sampling.sampler import Sampler
 
@@ -29,8 +29,16 @@ Select = Callable[[Draft, int], Draft]
 """Returns the part of a draft to verify: at most `room` tokens, siblings included."""
 
 
+ReadRows = Callable[[int, Draft, Logits], None]
+"""Hands the rows of a pass to the drafter; see `drafters.base.ReadsRows`."""
+
+
 def _whole(draft: Draft, room: int) -> Draft:  # noqa: ARG001
     return draft
+
+
+def _unread(pending: int, draft: Draft, rows: Logits) -> None:
+    pass
 
 
 def speculate(
@@ -43,22 +51,24 @@ def speculate(
     clock: Clock,
     select: Select = _whole,
     certain: Callable[[], int] = int,
+    read_rows: ReadRows = _unread,
+    pending: int = 1,
 ) -> Generator[Pass, None, Round]:
     """Run one round: propose at most `limit` tokens, verify them in one pass, append the emitted ones to `tokens`.
 
     `select` decides which draft tokens are verified, except those that a grammar leaves as the only choice: `certain`
-    returns the room for these. Yields the pass, and decodes it after the yield unless it is done by then; returns the
-    round.
+    returns the room for these. `read_rows` gets the rows of the pass. `pending` is the number of the last tokens that
+    are not in the cache. Yields the pass, and decodes it after the yield unless it is done by then; returns the round.
     """
     prefix_length = len(tokens)
-    assert target.length in (prefix_length - 1, prefix_length - 2), "I1"
-    pending = tokens[target.length :]
+    assert target.length == prefix_length - pending, "I1"
+    unread = tokens[target.length :]
     started = clock()
     draft = select(possible(drafter.propose(tokens, limit), sampler, tokens), limit) if limit > 0 else NO_DRAFT
     draft = with_certain(draft, sampler, tokens, certain)
     drafted = clock()
     k = draft.size
-    wanted = Pass(target, [*pending, *draft.checked], k + 1, draft.parents)
+    wanted = Pass(target, [*unread, *draft.checked], k + 1, draft.parents)
     yield wanted
     verifying = clock()
     rows = wanted.rows()
@@ -68,11 +78,13 @@ def speculate(
     emitted, finish = ending.cut(verdict.emitted(draft))
     assert 1 <= len(emitted) <= k + 1, "I3"
     tokens.extend(emitted)
-    target.rewind(min(prefix_length + verdict.accepted, len(tokens) - 1))
+    kept = min(prefix_length + verdict.accepted, len(tokens) - 1)
+    target.rewind(kept)
     judged = clock()
+    read_rows(unread[-1], draft, rows)
     drafter.accept(emitted, min(verdict.accepted, len(emitted)))
     ended = clock()
-    assert target.length in (len(tokens) - 1, len(tokens) - 2), "I4"
+    assert target.length == kept >= len(tokens) - 1 - len(verdict.branch), "I4"
     if finish is None and len(tokens) > target.context_size:
         finish = Finish.CONTEXT
     return Round(
@@ -84,7 +96,7 @@ def speculate(
         verify_seconds=verified - verifying if wanted.seconds is None else wanted.seconds,
         host_seconds=judged - verified,
         finish=finish,
-        width=len(pending) + k,
+        width=pending + k,
         disagreement=apart,
         others=wanted.others,
         counts=wanted.counts,
@@ -131,16 +143,20 @@ def rounds_and_passes(
 ) -> Generator[Pass | Round]:
     """Yield the rounds of `generate`, and before each round its pass, if the controller would share it."""
     controller.begin()
+    read_rows = drafter.read_rows if isinstance(drafter, ReadsRows) else _unread
+    pending = 1
     try:
         while True:
             limit = draft_room(target, tokens, ending, controller.plan().limit)
             room = partial(_room_for_certain, target, tokens, ending, controller)
-            steps = speculate(target, drafter, sampler, tokens, limit, ending, clock, controller.select, room)
+            select = controller.select
+            steps = speculate(target, drafter, sampler, tokens, limit, ending, clock, select, room, read_rows, pending)
             wanted = next(steps)
             wanted.bounds = controller.bounds
             if wanted.bounds is not None:
                 yield wanted
             round_ = conclude(steps)
+            pending = 1 + len(round_.verdict.branch)
             controller.observe(round_)
             yield round_
             if round_.finish is not None:

@@ -5,13 +5,18 @@
     replacement  the token emitted in place of the first rejected one
     residual     the distribution a replacement is drawn from, by the rules that draw
     bonus        the token after a draft that was accepted whole: its row came with the pass
-    sibling      a second proposal for one place; when it is accepted, its own row gives a bonus token too
+    sibling      another proposal for one place; when it is accepted, its own row judges the siblings that follow it,
+                 or gives a bonus token
     emitted      accepted + 1, always
 
 Coupled rule: the target's token is `Sampler.pick` of its row, which depends on the row, the seed and the position
 alone. The draft decides how many rows are used, never what they say; so the text is that of plain decoding, whatever
 drafts. Residual and block rule: the draft is judged by chance (`app.engine.decoding.rules`), so the text has the
 target's distribution, but another draft gives another text. Typical rule: approximate.
+
+Siblings are judged by the coupled and the residual rule. The block rule accepts a chain as a whole, by a random number
+for each length; what is left of the target for a sibling of such a chain is not known in closed form, so a draft for it
+has none.
 
 A deterministic draft (`probs` is None) is the one-hot case of each.
 """
@@ -27,7 +32,7 @@ from app.engine.decoding.rules import accept_chance, block, residual, typical_th
 from drafters.base import Draft
 from models.base import Logits
 from models.sampling.accept import Accept
-from models.sampling.distribution import Distribution
+from models.sampling.distribution import Distribution, one_hot
 from models.sampling.sampler import Sampler
 
 
@@ -40,14 +45,13 @@ class Verdict:
     next_token: int
     """The target's token after them: replacement, bonus, or the plain token of an empty draft."""
     is_bonus: bool
-    """Whether `next_token` is a bonus: no token on its path was rejected."""
-    sibling: int | None = None
-    """Accepted sibling after them, before `next_token`; None: none."""
+    """Whether `next_token` is a bonus: it follows the last draft token of its path."""
+    branch: tuple[int, ...] = ()
+    """Accepted siblings after them, each following the one before; `next_token` comes after these."""
 
     def emitted(self, draft: Draft) -> tuple[int, ...]:
         """Return the tokens that this verdict emits, before a cut at the end of the answer."""
-        kept = draft.tokens[: self.accepted]
-        return (*kept, self.next_token) if self.sibling is None else (*kept, self.sibling, self.next_token)
+        return (*draft.tokens[: self.accepted], *self.branch, self.next_token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +75,13 @@ class Rows:
         """
         return self.sampler.served(self.logits[place], self.tokens, self.draft.tokens[:place])
 
-    def pick_after(self, row: int, place: int, sibling: int) -> int:
-        """Return the target's token after a sibling, from the sibling's row."""
-        return self.sampler.pick(self.logits[row], self.tokens, (*self.draft.tokens[:place], sibling))
+    def pick_after(self, row: int, place: int, branch: Sequence[int]) -> int:
+        """Return the target's token after siblings, of which the first stands at a place, from the last one's row."""
+        return self.sampler.pick(self.logits[row], self.tokens, (*self.draft.tokens[:place], *branch))
+
+    def served_after(self, row: int, place: int, branch: Sequence[int]) -> Distribution:
+        """Return the target's distribution after siblings; see `pick_after`."""
+        return self.sampler.served(self.logits[row], self.tokens, (*self.draft.tokens[:place], *branch))
 
 
 def verify(
@@ -100,7 +108,7 @@ def disagreement(logits: Logits, draft: Draft, verdict: Verdict) -> Disagreement
     if place == len(draft.tokens):
         return None
     row = logits[place]
-    instead = verdict.next_token if verdict.sibling is None else verdict.sibling
+    instead = verdict.branch[0] if verdict.branch else verdict.next_token
     both = row[[draft.tokens[place], instead]].astype(np.float64)
     top = row.max()
     probs = np.exp(both - top) / np.exp(row - top).sum(dtype=np.float64)
@@ -119,11 +127,14 @@ def _coupled(rows: Rows) -> Verdict:
 
 
 def _beside(rows: Rows, place: int, token: int) -> Verdict | None:
-    """Return the verdict where the target picks the sibling of a place; None where it picks another token."""
-    sibling = rows.draft.sibling(place)
-    if sibling is None or sibling[1] != token:
-        return None
-    return Verdict(place, rows.pick_after(sibling[0], place, token), is_bonus=True, sibling=token)
+    """Return the verdict where the target picks a sibling of a place; None where it picks another token."""
+    draft, branch, row = rows.draft, list[int](), place
+    siblings = draft.beside(row) if draft.siblings else []
+    while (row := next((row for row, proposal in siblings if proposal == token), 0)) > 0:
+        branch.append(token)
+        token = rows.pick_after(row, place, branch)
+        siblings = draft.beside(row)
+    return Verdict(place, token, is_bonus=not siblings, branch=tuple(branch)) if branch else None
 
 
 def _residual(rows: Rows, noise_source: JudgingNoise) -> Verdict:
@@ -131,19 +142,57 @@ def _residual(rows: Rows, noise_source: JudgingNoise) -> Verdict:
     draft = rows.draft
     for place, proposal in enumerate(draft.tokens):
         target, drawn_from = rows.served(place), draft.drawn_from(place)
-        if noise_source.happens(accept_chance(target.of(proposal), drawn_from.of(proposal)), place):
-            continue
-        target = residual(target, drawn_from)
-        sibling, others = draft.sibling(place), drawn_from.without(proposal)
-        if sibling is not None and others is not None:
-            # The sibling was drawn from the draft distribution without the first token, so it is judged by that.
-            row, token = sibling
-            if noise_source.happens(accept_chance(target.of(token), others.of(token)), place, turn=1):
-                after = rows.sampler.served(rows.logits[row], rows.tokens, (*draft.tokens[:place], token))
-                return Verdict(place, noise_source.draw(after, place + 1), is_bonus=True, sibling=token)
-            target = residual(target, others)
-        return Verdict(place, noise_source.draw(target, place), is_bonus=False)
+        if not noise_source.happens(accept_chance(target.of(proposal), drawn_from.of(proposal)), place):
+            others = None if draft.probs is None else drawn_from.without(proposal)
+            return _residual_beside(rows, noise_source, place, residual(target, drawn_from), others)
     return _whole(rows, noise_source)
+
+
+def _residual_beside(
+    rows: Rows, noise_source: JudgingNoise, place: int, target: Distribution, drawn_from: Distribution | None
+) -> Verdict:
+    """Judge the siblings of a rejected token in order, then those after an accepted one, and so on.
+
+    `target` is the residual, `drawn_from` the draft distribution without the rejected token; None: nothing is left of
+    it, or the draft is deterministic.
+    """
+    draft, branch, row, turn = rows.draft, tuple[int, ...](), place, 1
+    while True:
+        siblings = draft.beside(row)
+        accepted, target = judge_siblings(
+            siblings, target, drawn_from, noise_source, place + len(branch), turn, drawn=draft.probs is not None
+        )
+        if accepted is None:
+            is_bonus = bool(branch) and not siblings
+            return Verdict(place, noise_source.draw(target, place + len(branch)), is_bonus=is_bonus, branch=branch)
+        row, token = accepted
+        branch, turn = (*branch, token), 0
+        target, drawn_from = rows.served_after(row, place, branch), draft.drawn_after(row)
+
+
+def judge_siblings(
+    siblings: Sequence[tuple[int, int]],
+    target: Distribution,
+    drawn_from: Distribution | None,
+    noise_source: JudgingNoise,
+    place: int,
+    turn: int,
+    *,
+    drawn: bool,
+) -> tuple[tuple[int, int] | None, Distribution]:
+    """Return the accepted one of the siblings (row, token) of a place, or None, and what is left of the target.
+
+    Each was drawn from `drawn_from` without those before it, and is judged by that, against the residual that these
+    left. One that was not `drawn` counts as certain. `turn` numbers the random numbers of the place.
+    """
+    for each, (row, token) in enumerate(siblings, start=turn):
+        judged_by = drawn_from if drawn else one_hot(token)
+        if judged_by is None:
+            break
+        if noise_source.happens(accept_chance(target.of(token), judged_by.of(token)), place, each):
+            return (row, token), target
+        target, drawn_from = residual(target, judged_by), judged_by.without(token)
+    return None, target
 
 
 def _block(rows: Rows, noise_source: JudgingNoise) -> Verdict:

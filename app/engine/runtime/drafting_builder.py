@@ -22,7 +22,7 @@ from drafters.history.drafter import Recall
 from drafters.history.store import TextMemory
 from drafters.hybrid import Hybrid
 from drafters.online.draft_model import CorrectedDraftModel
-from drafters.registry import AUTO, HEAD, OFF, DrafterSpec, free_drafters
+from drafters.registry import AUTO, HEAD, OFF, DrafterSpec, drafts_trees, free_drafters
 from drafters.suffix import SuffixDrafter
 from models.base import LanguageModel
 from models.errors import LocalspecError, PairError
@@ -112,7 +112,7 @@ class DraftingBuilder:
         if model is not None:
             is_tuned = isinstance(model, HeadDrafter) or self._opener.is_tuned(spec.model or self._plan.standing)
             cost = cost_of(model, measurements.draft_curve(model.model), is_tuned=is_tuned)
-        branches = model is not None and measurements.exact_branches(target)
+        branches = (model is not None or drafts_trees(spec.kind)) and measurements.exact_branches(target)
         adaptive = AdaptiveController(curve, AnswerSettings(target.max_rows - 1), cost)
         drafting = self.together(spec, target, model, adaptive, exact - 1)
         drafting.introduce(target)

@@ -5,6 +5,7 @@ All other figures come from `verify`'s own functions on these rows, so the trace
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -14,9 +15,10 @@ from app.engine.decoding.judging_noise import SeededNoise
 from app.engine.decoding.rules import Block, block, residual, typical_threshold
 from app.engine.decoding.verify import Rows, Verdict, verify
 from app.engine.trace.trace import Candidate, Fate, LastTokenKind, Residual, ResidualShare, Step, Toss, Walk, Word
+from drafters.base import Draft
 from models.base import Vocab
 from models.sampling.accept import Accept
-from models.sampling.distribution import Distribution, excess
+from models.sampling.distribution import Distribution, excess, one_hot
 from models.sampling.noise import gumbel
 
 _SHARES = 4
@@ -47,6 +49,32 @@ def retell(rows: Rows, vocab: Vocab, number: int = 1, emitted: Sequence[int] | N
         emitted=judged.words(tokens),
         verdict=verdict,
     )
+
+
+def branches(draft: Draft) -> tuple[int, ...]:
+    """Return the branch of each sibling, from 1: that of the one before it, else the first free one of its place."""
+    numbers: list[int] = []
+    used: set[tuple[int, int]] = set()
+    for (place, _), depth in zip(draft.siblings, draft.places, strict=True):
+        number = numbers[~place] if place < 0 else 1
+        while (depth, number) in used:
+            number += 1
+        numbers.append(number)
+        used.add((depth, number))
+    return tuple(numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class _Test:
+    """Test of a sibling."""
+
+    target: Distribution
+    """Distribution that it was judged against: what the proposals before it left of the target."""
+    judged_by: Distribution | None
+    """Distribution that it was drawn from; None: it was not drawn at random."""
+    toss: Toss | None
+    is_reached: bool
+    """Whether the token before it was accepted, and the chain's own token for its place was not."""
 
 
 class _Watched(SeededNoise):
@@ -93,14 +121,14 @@ class _JudgedRound:
             return LastTokenKind.PLAIN
         if not self._verdict.is_bonus:
             return LastTokenKind.REPLACEMENT
-        return LastTokenKind.BONUS if self._verdict.sibling is None else LastTokenKind.SIBLING_BONUS
+        return LastTokenKind.SIBLING_BONUS if self._verdict.branch else LastTokenKind.BONUS
 
     def steps(self) -> Iterator[Step]:
-        for place, proposal in enumerate(self._draft.tokens):
-            yield self._proposal(place, proposal)
-            sibling = self._draft.sibling(place)
-            if sibling is not None:
-                yield self._second_proposal(place, sibling[1])
+        chain, places = self._draft.tokens, self._draft.places
+        for place in range(max((len(chain), *(place + 1 for place in places)))):
+            if place < len(chain):
+                yield self._proposal(place, chain[place])
+            yield from (self._sibling(index) for index, where in enumerate(places) if where == place)
 
     def _proposal(self, place: int, proposal: int) -> Step:
         fate = self._fate(place)
@@ -132,25 +160,63 @@ class _JudgedRound:
             return None
         return self.word(self._verdict.emitted(self._draft)[place])
 
-    def _second_proposal(self, place: int, token: int) -> Step:
-        toss = self._noise_source.tosses.get((place, 1))
-        coupled = self._rule is Accept.COUPLED and place == self._verdict.accepted
+    def _sibling(self, index: int) -> Step:
+        place, row, token = (
+            self._draft.places[index],
+            1 + len(self._draft.tokens) + index,
+            self._draft.siblings[index][1],
+        )
+        test = self._tests[row]
+        coupled = self._rule is Accept.COUPLED and test.is_reached
         fate = Fate.PASSED_OVER
-        if toss is not None or coupled:
-            fate = Fate.REJECTED if self._verdict.sibling is None else Fate.KEPT
-        others = self._draft.drawn_from(place).without(self._draft.tokens[place])
-        target = self._served[place] if toss is None else residual(self._served[place], self._draft.drawn_from(place))
+        if test.toss is not None or coupled:
+            fate = Fate.KEPT if row in self._path else Fate.REJECTED
         return Step(
             place,
             is_sibling=True,
             word=self.word(token),
-            target_prob=float(target.of(token)),
-            draft_prob=None if others is None else float(others.of(token)),
+            target_prob=float(test.target.of(token)),
+            draft_prob=None if test.judged_by is None else float(test.judged_by.of(token)),
             drafter_confidence=None,
             fate=fate,
             choice=self._choice(place) if coupled else None,
-            toss=toss,
+            toss=test.toss,
+            branch=branches(self._draft)[index],
         )
+
+    @cached_property
+    def _path(self) -> tuple[int, ...]:
+        """Rows on the way off the chain: the one where the chain ended, then those of the accepted siblings."""
+        verdict = self._verdict
+        return (verdict.accepted, *self._draft.rows_of(verdict.branch, verdict.accepted))
+
+    @cached_property
+    def _tests(self) -> dict[int, "_Test"]:
+        """Tests of the siblings by their rows."""
+        return {row: test for parent in range(self._draft.size + 1) for row, test in self._tests_after(parent)}
+
+    def _tests_after(self, parent: int) -> Iterator[tuple[int, "_Test"]]:
+        """Yield the tests of the siblings that follow the token of a row, in order; see `judge_siblings`."""
+        draft, target = self._draft, self._served_at(parent)
+        beside_chain, is_reached = parent < len(draft.tokens), parent in self._path
+        drawn_from = draft.drawn_from(parent) if beside_chain else draft.drawn_after(parent)
+        if beside_chain and is_reached and self._rule is Accept.RESIDUAL:
+            target = residual(target, draft.drawn_from(parent))
+        left = drawn_from.without(draft.tokens[parent]) if beside_chain and drawn_from else drawn_from
+        for turn, (row, token) in enumerate(draft.beside(parent), start=int(beside_chain)):
+            place = len(draft.path_to(parent))
+            judged_by = None if draft.probs is None else left
+            toss = self._noise_source.tosses.get((place, turn)) if is_reached else None
+            yield row, _Test(target, judged_by, toss, is_reached)
+            if toss is not None and not toss.came_up:
+                target = residual(target, judged_by or one_hot(token))
+            left = left.without(token) if left else None
+
+    def _served_at(self, row: int) -> Distribution:
+        """Return the target's distribution of the token after that of a row."""
+        if row <= len(self._draft.tokens):
+            return self._served[row]
+        return self._rows.served_after(row, 0, self._draft.path_to(row))
 
     @cached_property
     def _block(self) -> Block | None:
@@ -166,19 +232,23 @@ class _JudgedRound:
             return
         scale = 1 if self._block is None else self._block.scales[place]
         target, draft = self._served[place], self._draft.drawn_from(place)
-        proposal, toss = self._draft.tokens[place], self._noise_source.tosses.get((place, 1))
-        yield self._residual(target, draft, scale, proposal, after_sibling=False)
-        sibling, others = self._draft.sibling(place), draft.without(proposal)
-        if toss is not None and not toss.came_up and sibling is not None and others is not None:
-            yield self._residual(residual(target, draft), others, 1, sibling[1], after_sibling=True)
+        yield self._residual(target, draft, scale, self._draft.tokens[place], (place, 0))
+        for parent in self._path:
+            for row, token in self._draft.beside(parent):
+                test = self._tests[row]
+                if test.toss is not None and not test.toss.came_up:
+                    index = row - 1 - len(self._draft.tokens)
+                    where = self._draft.places[index], branches(self._draft)[index]
+                    yield self._residual(test.target, test.judged_by or one_hot(token), 1, token, where)
 
     def _residual(
-        self, target: Distribution, draft: Distribution, scale: Any, proposal: int, *, after_sibling: bool
+        self, target: Distribution, draft: Distribution, scale: Any, proposal: int, where: tuple[int, int]
     ) -> Residual:
         left, weights = excess(target, draft, scale)
         result = residual(target, draft, scale)
         likeliest = result.ids[np.argsort(-result.probs.astype(np.float64), kind="stable")[:_SHARES]]
         shown = {int(token) for token in likeliest} | {proposal}
+        place, branch = where
         if not self._verdict.is_bonus:
             shown.add(self._verdict.next_token)
         over = Distribution(left, weights)
@@ -193,7 +263,7 @@ class _JudgedRound:
             for token in shown
         ]
         shares.sort(key=lambda share: (-share.chance, -share.target, share.word.token))
-        return Residual(after_sibling, float(scale), tuple(shares))
+        return Residual(branch > 0, float(scale), tuple(shares), place, branch)
 
     def candidates(self) -> tuple[Candidate, ...]:
         if self._rows.sampler.params.greedy:
@@ -202,11 +272,11 @@ class _JudgedRound:
         served = self._last_served()
         possible = served.probs > 0
         ids, chances = served.ids[possible], served.probs[possible]
-        position = len(self._rows.tokens) + place + (self._verdict.sibling is not None)
+        position = len(self._rows.tokens) + place + len(self._verdict.branch)
         noise = gumbel(self._rows.sampler.params.seed, position, ids)
         keys = np.log(chances) + noise
         shown = [*np.argsort(-keys, kind="stable")[:_CANDIDATES], np.argmax(chances)]
-        if self.kind is LastTokenKind.REPLACEMENT:
+        if self.kind is LastTokenKind.REPLACEMENT and not self._verdict.branch:
             shown += np.flatnonzero(ids == self._draft.tokens[place]).tolist()
         order = sorted({int(index) for index in shown}, key=lambda index: -keys[index])
         return tuple(
@@ -217,9 +287,4 @@ class _JudgedRound:
         """Return the distribution from which the last token was drawn."""
         if self._noise_source.drawn_from is not None:
             return self._noise_source.drawn_from
-        place, token = self._verdict.accepted, self._verdict.sibling
-        sibling = self._draft.sibling(place)
-        if token is None or sibling is None:
-            return self._served[place]
-        rows = self._rows
-        return rows.sampler.served(rows.logits[sibling[0]], rows.tokens, (*self._draft.tokens[:place], token))
+        return self._served_at(self._path[-1])

@@ -63,7 +63,7 @@ class Step:
     place: int
     """Place in the draft, from 0."""
     is_sibling: bool
-    """Whether it is the sibling of its place."""
+    """Whether it stands beside the chain."""
     word: Word
     target_prob: float
     """Target's probability of it, as served; for a sibling under the residual rule, its probability in the residual."""
@@ -80,6 +80,8 @@ class Step:
     """Block rule: probability that the draft can be accepted up to here, this token included."""
     threshold: float | None = None
     """Typical rule: the token is accepted when the target's probability is above it."""
+    branch: int = 0
+    """Branch of a sibling, from 1; 0: the chain. The first token after a sibling is in its branch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +102,15 @@ class Residual:
     """Residual at a rejected draft token."""
 
     after_sibling: bool
-    """Whether the sibling was rejected too: its target is then the residual before it."""
+    """Whether a sibling was rejected: its target is then the residual before it."""
     scale: float
     """Factor of the target; 1 except under the block rule."""
     shares: tuple[ResidualShare, ...]
     """Most likely tokens in order, with the draft token and the replacement."""
+    place: int
+    """Place of the rejected draft token."""
+    branch: int
+    """Branch of the rejected draft token; see `Step`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +137,9 @@ class Walk:
     before: tuple[Word, ...]
     """Last tokens before the round."""
     steps: tuple[Step, ...]
-    """Draft tokens, a sibling after the first token of its place."""
+    """Draft tokens in order of place, a sibling after the chain's token."""
     residuals: tuple[Residual, ...]
-    """Distributions that a replacement was drawn from; two where a sibling was rejected as well."""
+    """Residuals of the place where the chain ended, and of those after it; one more for each rejected sibling."""
     candidates: tuple[Candidate, ...]
     """Candidates for the last token, the drawn one first; none at temperature 0, where nothing is drawn."""
     next: Word
@@ -146,4 +152,4 @@ class Walk:
     @property
     def judged(self) -> int:
         """Number of tokens that the round would have emitted if the answer had gone on."""
-        return self.verdict.accepted + (self.verdict.sibling is not None) + 1
+        return self.verdict.accepted + len(self.verdict.branch) + 1

@@ -4,6 +4,7 @@ from codecs import getincrementaldecoder
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
+from string import ascii_lowercase
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -170,11 +171,12 @@ class _Row:
 
 
 def _rows(one: AnswerRound, look: Look) -> Iterator[_Row]:
-    beside = dict(one.siblings)
-    for place, proposal in enumerate(one.proposals):
-        yield _Row(f"{place + 1}", *_fate(one, place, proposal, look))
-        if place in beside:
-            yield _Row(f"{place + 1}b", *_sibling_fate(one, place, beside[place], look))
+    for place in range(max((len(one.proposals), *(place + 1 for place, _ in one.siblings)))):
+        if place < len(one.proposals):
+            yield _Row(f"{place + 1}", *_fate(one, place, one.proposals[place], look))
+        beside = (proposal for where, proposal in one.siblings if where == place)
+        for letter, proposal in zip(ascii_lowercase[1:], beside, strict=False):
+            yield _Row(f"{place + 1}{letter}", *_sibling_fate(one, place, proposal, look))
     last = one.origins[-1]
     if last in _SIGNS:
         yield _Row("", _SIGNS[last], _quoted(one.pieces[-1], look), last)
@@ -190,9 +192,11 @@ def _fate(one: AnswerRound, place: int, proposal: bytes, look: Look) -> tuple[st
 
 def _sibling_fate(one: AnswerRound, place: int, proposal: bytes, look: Look) -> tuple[str, str, str]:
     quoted = _quoted(proposal, look)
-    if place != one.accepted:
+    end = one.accepted + one.origins.count(Origin.SIBLING)
+    if not one.accepted <= place <= end:
         return _UNSEEN, quoted, "not verified"
-    return (_ACCEPTED, quoted, "accepted") if Origin.SIBLING in one.origins else (_REJECTED, quoted, "rejected")
+    accepted = place < min(end, len(one.pieces)) and one.pieces[place] == proposal
+    return (_ACCEPTED, quoted, "accepted") if accepted else (_REJECTED, quoted, "rejected")
 
 
 def _row_line(row: _Row, width: int, look: Look) -> Content:

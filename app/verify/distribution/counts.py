@@ -42,7 +42,7 @@ def branches(round_: Round) -> tuple[Branch, ...]:
     verdict = round_.verdict
     if not round_.draft.tokens:
         return (Branch.PLAIN,)
-    beside = () if verdict.sibling is None else (Branch.SIBLING,)
+    beside = [Branch.SIBLING] * len(verdict.branch)
     last = Branch.BONUS if verdict.is_bonus else Branch.REPLACEMENT
     return (*[Branch.ACCEPTED] * verdict.accepted, *beside, last)[: len(round_.emitted)]
 

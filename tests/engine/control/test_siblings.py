@@ -34,9 +34,7 @@ def test_a_second_guess_stands_beside_the_place_it_is_for() -> None:
     assert draft.checked == (1, 2, 3, 11, 13)
     assert draft.parents == (-1, 0, 1, -1, 1)
     assert draft.size == 5
-    assert draft.sibling(0) == (4, 11)
-    assert draft.sibling(1) is None
-    assert draft.sibling(2) == (5, 13)
+    assert [draft.beside(row) for row in range(4)] == [[(4, 11)], [], [(5, 13)], []]
 
 
 def test_a_place_without_a_second_choice_gets_no_sibling() -> None:
@@ -104,7 +102,7 @@ def new(curve: VerifyCurve, branches: int = 8, longest: int = 31) -> AdaptiveCon
 
 
 def round_of(draft: Draft, sibling: int | None, width: int) -> Round:
-    verdict = Verdict(0, 5, is_bonus=sibling is not None, sibling=sibling)
+    verdict = Verdict(0, 5, is_bonus=sibling is not None, branch=() if sibling is None else (sibling,))
     return Round(draft, verdict, verdict.emitted(draft), 10, 0.1, 1.0, 0.0, None, width)
 
 

@@ -253,7 +253,9 @@ def second_step(
         ((_, second),) = draft.siblings
         judged_by, left = replace_by(target, drawn_from, others)
         if chance.happens(accept_chance(judged_by.of(second), others.of(second)), 0, turn=1):
-            return Verdict(0, chance.draw(sampler.served(rows[2], tokens, (second,)), 1), is_bonus=True, sibling=second)
+            return Verdict(
+                0, chance.draw(sampler.served(rows[2], tokens, (second,)), 1), is_bonus=True, branch=(second,)
+            )
         return Verdict(0, chance.draw(left, 0), is_bonus=False)
 
     return judge

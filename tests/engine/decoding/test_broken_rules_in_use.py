@@ -148,19 +148,19 @@ def test_the_intact_branches_give_the_text_of_plain_decoding(make: Any) -> None:
     assert differences(CASES, make, (3, 5), BRANCHING) == []
 
 
-def at_its_index(self: Rows, row: int, place: int, sibling: int) -> int:  # noqa: ARG001
+def at_its_index(self: Rows, row: int, place: int, branch: Sequence[int]) -> int:  # noqa: ARG001
     """Place a second guess after the chain, where it stands in the pass."""
-    return self.sampler.pick(self.logits[row], self.tokens, (*self.draft.tokens, sibling))
+    return self.sampler.pick(self.logits[row], self.tokens, (*self.draft.tokens, *branch))
 
 
-def after_the_chain(self: Rows, row: int, place: int, sibling: int) -> int:  # noqa: ARG001
+def after_the_chain(self: Rows, row: int, place: int, branch: Sequence[int]) -> int:  # noqa: ARG001
     """Take the row of the chain's own token in the second guess's place."""
-    return self.sampler.pick(self.logits[place + 1], self.tokens, (*self.draft.tokens[:place], sibling))
+    return self.sampler.pick(self.logits[place + 1], self.tokens, (*self.draft.tokens[:place], *branch))
 
 
-def the_next_row(self: Rows, row: int, place: int, sibling: int) -> int:
+def the_next_row(self: Rows, row: int, place: int, branch: Sequence[int]) -> int:
     row = row + 1 if row + 1 < len(self.logits) else row - 1
-    return self.sampler.pick(self.logits[row], self.tokens, (*self.draft.tokens[:place], sibling))
+    return self.sampler.pick(self.logits[row], self.tokens, (*self.draft.tokens[:place], *branch))
 
 
 @pytest.mark.parametrize("broken", [at_its_index, after_the_chain, the_next_row])
@@ -171,11 +171,10 @@ def test_differences_show_a_second_guess_in_the_wrong_place(monkeypatch: Patch, 
 
 def test_differences_show_a_second_guess_that_is_kept_unasked(monkeypatch: Patch) -> None:
     def unasked(rows: Rows, place: int, _: int) -> Verdict | None:
-        sibling = rows.draft.sibling(place)
-        if sibling is None:
+        if not (beside := rows.draft.beside(place)):
             return None
-        row, token = sibling
-        return Verdict(place, rows.pick_after(row, place, token), is_bonus=True, sibling=token)
+        row, token = beside[0]
+        return Verdict(place, rows.pick_after(row, place, (token,)), is_bonus=True, branch=(token,))
 
     monkeypatch.setattr(verify_module, "_beside", unasked)
     assert differences(CASES, two_proposals, (3, 5), BRANCHING)
@@ -185,18 +184,19 @@ class TakenForCached(Verdict):
     """Says that a second guess is in the cache, where the chain's own guess stands."""
 
     def emitted(self, draft: Draft) -> tuple[int, ...]:
-        return (*draft.tokens[: self.accepted - 1], self.sibling or 0, self.next_token)
+        return (*draft.tokens[: self.accepted - 1], *self.branch, self.next_token)
 
 
-def test_differences_show_a_cache_that_keeps_the_rejected_guess_in_a_siblings_place(monkeypatch: Patch) -> None:
+def test_a_round_refuses_a_cache_that_keeps_the_rejected_guess_in_a_siblings_place(monkeypatch: Patch) -> None:
     def taken(rows: Logits, draft: Draft, sampler: Sampler, tokens: Sequence[int]) -> Verdict:
         verdict = verify(rows, draft, sampler, tokens)
-        if verdict.sibling is None:
+        if not verdict.branch:
             return verdict
-        return TakenForCached(verdict.accepted + 1, verdict.next_token, is_bonus=True, sibling=verdict.sibling)
+        return TakenForCached(verdict.accepted + 1, verdict.next_token, is_bonus=True, branch=verdict.branch)
 
     monkeypatch.setattr(speculate, "verify", taken)
-    assert differences(CASES, two_proposals, (3, 5), BRANCHING)
+    with pytest.raises(AssertionError, match="I1"):
+        differences(CASES, two_proposals, (3, 5), BRANCHING)
 
 
 class KeepsSiblings(ToyModel):

@@ -180,8 +180,7 @@ def test_second_guesses_of_a_deterministic_draft_leave_the_law_as_it_is(rule: Ac
     draft = Draft((0, 1), siblings=((0, 2), (1, 0)))
     world = World(target, lambda _, __: draft, rule)
     assert bias(world, 3) == 0
-    second_came_true = any(text[:1] == (2,) and len(text) == 2 for text in emitted(world))
-    assert second_came_true == (rule is Accept.COUPLED)
+    assert any(text[:1] == (2,) and len(text) == 2 for text in emitted(world)), "a second guess comes true"
 
 
 @pytest.mark.parametrize("rule", Accept)

@@ -60,7 +60,7 @@ def test_each_token_has_the_row_that_it_was_judged_by() -> None:
     rows = np.zeros((4, 5), np.float32)
     rows[[0, 1, 3], [2, 4, 1]] = 9.0
     draft = Draft((2, 3), source="test", siblings=((1, 4),))
-    found = likelihoods(rows, draft, Verdict(1, 1, is_bonus=True, sibling=4), 1)
+    found = likelihoods(rows, draft, Verdict(1, 1, is_bonus=True, branch=(4,)), 1)
     assert [one.token for one in found] == [2, 4, 1]
     assert all(one.best == ((one.token, one.logprob),) and one.logprob > -0.01 for one in found)
 

@@ -92,7 +92,7 @@ def test_the_source_of_a_draft_says_where_its_tokens_came_from(source: str, orig
         (Draft((1, 2), source="suffix"), Verdict(2, 7, is_bonus=True), (1,), [Origin.SUFFIX]),
         (
             Draft((1, 2), source="model:t", siblings=((1, 9),)),
-            Verdict(1, 7, is_bonus=True, sibling=9),
+            Verdict(1, 7, is_bonus=True, branch=(9,)),
             (1, 9, 7),
             [Origin.MODEL, Origin.SIBLING, Origin.BONUS],
         ),
@@ -125,7 +125,7 @@ def test_disagreement_is_the_softmax_of_the_row_of_the_rejected_guess() -> None:
 def test_where_a_second_guess_was_kept_it_is_what_was_said_instead() -> None:
     rows = np.log(np.array([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8], [0.3, 0.3, 0.4]], np.float32))
     draft = Draft((0,), siblings=((0, 1),))
-    apart = disagreement(rows, draft, Verdict(0, 2, is_bonus=True, sibling=1))
+    apart = disagreement(rows, draft, Verdict(0, 2, is_bonus=True, branch=(1,)))
     assert apart is not None
     assert (apart.proposal_prob, apart.instead_prob) == pytest.approx((0.5, 0.3))
 

@@ -106,15 +106,13 @@ def test_a_walk_comes_out_as_the_judge_ruled(settings: Settings) -> None:
     walk = retell(rows, VOCAB)
     assert walk.verdict == verdict
     assert kept(chain(walk)) == list(rows.draft.tokens[: verdict.accepted])
-    assert kept([step for step in walk.steps if step.is_sibling]) == [
-        token for token in (verdict.sibling,) if token is not None
-    ]
+    assert kept([step for step in walk.steps if step.is_sibling]) == list(verdict.branch)
     assert walk.next.token == verdict.next_token
     assert tuple(word.token for word in walk.emitted) == verdict.emitted(rows.draft)
     assert walk.judged == len(walk.emitted)
     assert (walk.kind is LastTokenKind.PLAIN) == (settings.length == 0)
     assert (walk.kind in (LastTokenKind.BONUS, LastTokenKind.SIBLING_BONUS)) == verdict.is_bonus
-    assert (walk.kind is LastTokenKind.SIBLING_BONUS) == (verdict.sibling is not None)
+    assert (walk.kind is LastTokenKind.SIBLING_BONUS) == (verdict.is_bonus and verdict.branch != ())
 
 
 @given(rounds)
@@ -225,11 +223,13 @@ def left_over(walk: Walk, rows: Rows) -> NDArray[np.float64]:
         scale = chain(walk)[place - 1].scale or 0.0
     left = np.maximum(0, scale * target - draft)
     left /= left.sum()
-    second = rows.draft.sibling(place)
     draft[rows.draft.tokens[place]] = 0
-    if walk.rule is Accept.RESIDUAL and second is not None and draft.sum() > 0:
+    for _, second in rows.draft.beside(place) if walk.rule is Accept.RESIDUAL else ():
+        if rows.draft.probs is None:
+            draft[second] = 1
         left = np.maximum(0, left - draft / draft.sum())
         left /= left.sum()
+        draft[second] = 0
     return left
 
 
@@ -298,15 +298,15 @@ def test_the_last_token_has_the_largest_key_of_all(settings: Settings) -> None:
     if rows.sampler.params.greedy:
         assert walk.candidates == ()
         return
-    place, sibling = walk.verdict.accepted, walk.verdict.sibling
-    second = rows.draft.sibling(place)
-    if sibling is not None and second is not None:
-        chances = dense(rows, second[0], (*rows.draft.tokens[:place], sibling))
+    place, branch = walk.verdict.accepted, walk.verdict.branch
+    if branch:
+        (row,) = rows.draft.rows_of(branch, place)
+        chances = dense(rows, row, (*rows.draft.tokens[:place], *branch))
     elif walk.residuals:
         chances = left_over(walk, rows)
     else:
         chances = dense(rows, place, rows.draft.tokens[:place])
-    position = len(HISTORY) + place + (sibling is not None)
+    position = len(HISTORY) + place + len(branch)
     noise = gumbel(rows.sampler.params.seed, position, np.arange(VOCAB.size))
     with np.errstate(divide="ignore"):
         keys = np.log(chances) + noise

@@ -432,7 +432,7 @@ class ChatMachine(RuleBasedStateMachine):
         else:
             self.visits["left " + ("while reading" if isinstance(last, Reading) else "between rounds")] += 1
         rounds = [message.round for message in messages if isinstance(message, Said)]
-        self.visits["a second guess came true"] += sum(round_.verdict.sibling is not None for round_ in rounds)
+        self.visits["a second guess came true"] += sum(round_.verdict.branch != () for round_ in rounds)
         self.visits["drafts of the draft model"] += sum("model:" in round_.draft.source for round_ in rounds)
         self.visits["accepted"] += self.session.stats.accepted
         self.visits["rejected"] += self.session.stats.drafted - self.session.stats.accepted

@@ -52,4 +52,4 @@ def with_second_proposals(count: int, parts: Parts = INTACT) -> Parts:
 
 def came_true(answers: Sequence[Answer]) -> int:
     """Return how many second guesses became text."""
-    return sum(round_.verdict.sibling is not None for answer in answers for round_ in answer.rounds)
+    return sum(round_.verdict.branch != () for answer in answers for round_ in answer.rounds)

@@ -7,7 +7,7 @@ of every text is a fraction, and what a rule gets wrong is a number other than 0
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise, product
 from random import Random
@@ -205,8 +205,7 @@ def a_round(world: World, fate: Fate, text: Text) -> Text:
     """Return a text with what one round emits."""
     fate.start = len(text)
     draft = world.drafting(fate, text)
-    rows = [(*text, *draft.tokens[:place]) for place in range(len(draft.tokens) + 1)]
-    rows += [(*text, *draft.tokens[:place], token) for place, token in draft.siblings]
+    rows = [(*text, *draft.path_to(row)) for row in range(draft.size + 1)]
     verdict = world.judge(rows, draft, TabledSampler(world, fate, draft), text, fate)
     return world.cut((*text, *verdict.emitted(draft)))
 
@@ -322,6 +321,55 @@ def with_seconds(draft: Draft, fate: Fate, said: Sequence[Distribution], places:
             if others:
                 siblings.append((place, fate.choose((token, prob / left) for token, prob in others)))
     return Draft(draft.tokens, draft.probs, siblings=tuple(siblings))
+
+
+def drawn_tree(model: Model, shape: Sequence[int], *, claimed: Model | None = None) -> Drafting:
+    """Return a drafter that draws a tree: `shape` is the parent of each token, its chain first.
+
+    Of several tokens after one, each is drawn without those before it; one for which nothing is left is left out, with
+    all that would follow it. `claimed` is what it says that it drew from beside the chain, when that is not true.
+    """
+
+    def draft(fate: Fate, text: Text) -> Draft:
+        paths: dict[int, Text] = {-1: ()}
+        left: dict[int, Distribution | None] = {}
+        for node, parent in enumerate(shape):
+            if parent in paths and (said := left.setdefault(parent, model((*text, *paths[parent])))) is not None:
+                token = fate.choose(items(said))
+                paths[node], left[parent] = (*paths[parent], token), said.without(token)
+        return tree_of(
+            shape, paths, lambda path: model((*text, *path)), lambda path: (claimed or model)((*text, *path))
+        )
+
+    return draft
+
+
+def given_tree(shape: Sequence[int], tokens: Sequence[int]) -> Drafting:
+    """Return a drafter that always proposes this tree of tokens: a deterministic draft."""
+    paths: dict[int, Text] = {-1: ()}
+    for node, (parent, token) in enumerate(zip(shape, tokens, strict=True)):
+        paths[node] = (*paths[parent], token)
+    draft = replace(tree_of(shape, paths, lambda _: distribution(1), lambda _: distribution(1)), probs=None)
+    return lambda _, __: replace(draft, probs_after=())
+
+
+def tree_of(shape: Sequence[int], paths: dict[int, Text], said: Model, beside: Model) -> Draft:
+    """Return the draft of the nodes of a tree that have a path; the models say what the next tokens were drawn from."""
+    chain = [
+        node for node, parent in enumerate(shape) if parent == node - 1 and all(p in paths for p in range(node + 1))
+    ]
+    chain = chain[: next((place for place, node in enumerate(chain) if place != node), len(chain))]
+    places, siblings = {-1: 0, **{node: node + 1 for node in chain}}, list[tuple[int, int]]()
+    others = [node for node in paths if node >= 0 and node not in chain]
+    for node in others:
+        siblings.append((places[shape[node]], paths[node][-1]))
+        places[node] = ~(len(siblings) - 1)
+    return Draft(
+        tuple(paths[node][-1] for node in chain),
+        tuple(said(paths[node][:-1]) for node in chain),
+        siblings=tuple(siblings),
+        probs_after=tuple(beside(paths[node]) for node in others),
+    )
 
 
 def replayed(model: Model, length: int) -> Drafting:

@@ -89,6 +89,15 @@ def test_second_proposals_are_kept_apart_from_the_chain() -> None:
     assert (one.proposals, one.siblings, one.drafted) == (said.proposed, ((0, b"x"), (2, b"y")), 5)
 
 
+def test_branches_of_a_tree_are_kept_with_their_places_and_come_back() -> None:
+    said = next(said for said in rounds_of(list(toy_answer())) if len(said.round.draft.tokens) == 3)
+    draft = replace(said.round.draft, siblings=((0, 4), (0, 5), (~1, 6), (~2, 7), (~3, 8)))
+    proposed = (*said.proposed, b"v", b"w", b"x", b"y", b"z")
+    answer = AnswerRounds.of([replace(said, round=replace(said.round, draft=draft), proposed=proposed)])
+    assert answer.rounds[0].siblings == ((0, b"v"), (0, b"w"), (1, b"x"), (2, b"y"), (3, b"z"))
+    assert AnswerRounds.from_json(answer.to_json()) == answer
+
+
 def test_what_the_target_said_instead_is_not_known_where_the_answer_ended_before() -> None:
     one = next(one for one in REAL.rounds if one.rejects and one.accepted)
     assert one.instead == one.pieces[-1]

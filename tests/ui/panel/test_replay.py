@@ -135,6 +135,21 @@ def test_second_proposals_stand_beside_the_first() -> None:
     assert '2b ✗ " dog"              rejected' in [line.strip() for line in lines_of(AnswerRounds((lost,)), 0)]
 
 
+def test_the_branches_of_a_tree_have_letters_and_fates() -> None:
+    tree = replace(
+        ROUND,
+        pieces=(b" the", b" dog", b" ran", b" off"),
+        origins=(Origin.MODEL, Origin.SIBLING, Origin.SIBLING, Origin.BONUS),
+        accepted=1,
+        siblings=((1, b" cow"), (1, b" dog"), (2, b" ran"), (4, b" far")),
+    )
+    rows = [line.strip() for line in lines_of(AnswerRounds((tree,)), 0)]
+    assert '2b x " cow"' in " ".join(rows) or '2b ✗ " cow"              rejected' in rows
+    assert '2c ✓ " dog"              accepted' in rows
+    assert '3b ✓ " ran"              accepted' in rows
+    assert '5b - " far"              not verified' in rows
+
+
 def test_an_answer_that_ends_within_its_draft_says_so() -> None:
     cut = replace(ROUND, pieces=(b" the",), origins=(Origin.MODEL,), accepted=4, disagreement=None)
     text = lines_of(AnswerRounds((cut,)), 0)
