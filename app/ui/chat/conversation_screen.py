@@ -17,6 +17,7 @@ from app.ui.chat.failures import survived
 from app.ui.chat.link import Link
 from app.ui.drawing.marks import Marks, confidence_legend
 from app.ui.drawing.origin_styles import legend, palette_of
+from app.ui.drawing.places import TALL
 from app.ui.drawing.sparing_screen import SparingScreen
 from app.ui.panel.flow import Flow
 from app.ui.panel.panel import SpeculationPanel
@@ -28,8 +29,6 @@ from models.errors import LocalspecError
 
 _WIDE = 90
 """Least columns of the screen at which the panel stands beside the messages, and not below them."""
-_TALL = 16
-"""Least lines of the screen at which the footer with the keys is shown."""
 MESSAGE_SELECTED = "message selected, Esc to type"
 """Shown in the status line while keys act on a selected message."""
 EDITING = "editing, Esc cancels"
@@ -106,7 +105,7 @@ class ConversationScreen(SparingScreen):
         """Show or hide the panel and the line of keys, as the screen's size allows."""
         self.query_one(SpeculationPanel).display = self.panel_shown
         self.query_one("#middle").set_class(self.size.width < _WIDE, "-narrow")
-        self.query_one(Footer).display = self.size.height >= _TALL
+        self.query_one(Footer).display = self.size.height >= TALL
         self.show_flow()
 
     def load(self, plan: LoadPlan, drafter: DrafterSpec | None = None) -> None:

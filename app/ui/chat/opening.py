@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
+from textual.content import Content
 from textual.events import Event, Key, Paste
 from textual.message import Message
 from textual.screen import Screen
@@ -15,6 +16,7 @@ from textual.widgets import Static
 
 from app.chat_input.themes import THEMES, theme_for
 from app.ui.chat.app import ChatApp, run_app
+from app.ui.drawing.places import PLACEHOLDER, TALL
 from app.ui.drawing.turns import keep_turns_short
 from app.ui.panel.load_words import load_words
 from models.errors import LocalspecError
@@ -22,6 +24,7 @@ from models.errors import LocalspecError
 if TYPE_CHECKING:
     from app.flags.request import Request
 
+_CURSOR = "$input-cursor-foreground on $input-cursor-background"
 Read = Callable[[], "Request"]
 """Reads the request of a chat; it may raise LocalspecError."""
 
@@ -32,10 +35,15 @@ class OpeningScreen(Screen[None]):
     DEFAULT_CSS = """
     OpeningScreen {
         align-horizontal: center;
-        & #greeting { height: 1fr; max-width: 105; margin: 1 0 0 0; padding: 0 3; }
+        & #greeting {
+            height: 1fr; max-width: 104; margin: 1 0 0 0; padding: 0 1 0 3; color: $text-muted; text-style: italic;
+        }
         & #below { dock: bottom; height: auto; align-horizontal: center; }
-        & #typed { max-width: 105; border: tall $border-blurred; padding: 0 1; }
-        & Static { color: $text-muted; text-style: italic; }
+        & #typed {
+            max-width: 105; height: 1; margin: 1 0 0 0; border-left: outer $accent; padding: 0 1;
+            background: $surface; color: $text-disabled;
+        }
+        & #keys { dock: bottom; height: 1; background: $footer-background; }
     }
     """
 
@@ -48,7 +56,12 @@ class OpeningScreen(Screen[None]):
         """Lay out the screen."""
         yield Static(load_words(self._model, None, 0), id="greeting", markup=False)
         with Vertical(id="below"):
-            yield Static("Message, / for commands", id="typed", markup=False)
+            yield Static(Content.assemble((PLACEHOLDER[0], _CURSOR), PLACEHOLDER[1:]), id="typed", markup=False)
+            yield Static(id="keys")
+
+    def on_resize(self) -> None:
+        """Leave out the line of keys where the chat does."""
+        self.query_one("#keys").display = self.size.height >= TALL
 
 
 class OpeningApp(ChatApp):

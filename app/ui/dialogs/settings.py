@@ -25,6 +25,7 @@ from models.errors import LocalspecError
 Keep = Callable[[RunSetting, str], str]
 """Saves a setting, an empty text for the default; returns what came of it. Raises LocalspecError."""
 _KEYS = "Enter changes a setting, Escape closes"
+_SAVES = "Enter saves, Escape closes"
 _IN_A_TABLE = "key"
 """Setting that is a table of its own in a file."""
 _NONE = "none"
@@ -138,13 +139,14 @@ class SettingScreen(ModalScreen[str | None]):
             yield Label(one.key, classes="title", markup=False)
             yield Static(shown(one.help), markup=False)
             yield Static(shown(_standing(one)), classes="keys", markup=False)
+            yield Static(f"It is saved in {one_line(str(user_file()))}.", classes="keys", markup=False)
             if one.choices:
                 values = [*one.choices, _DEFAULT]
                 yield OptionList(*(Option(value, id=value) for value in values), id="values", markup=False)
             else:
                 yield OneLineInput(_written(one), placeholder="empty: the default", id="value")
             yield Static("", id="problem", markup=False)
-            yield Static(f"Enter saves it in {one_line(str(user_file()))}, Escape closes", classes="keys", markup=False)
+            yield Static(_SAVES, classes="keys", markup=False)
 
     def on_mount(self) -> None:
         """Begin at the value of now."""

@@ -4,11 +4,12 @@ from collections.abc import Collection
 
 from textual._compositor import ChopsUpdate, Compositor
 from textual.geometry import Region
-from textual.screen import Screen
 from textual.widget import Widget
 
+from app.ui.drawing.seen_through import SeenThrough
 
-class SparingScreen(Screen[int]):
+
+class SparingScreen(SeenThrough[int]):
     """A screen that asks only widgets with changed lines for their lines."""
 
     def __init__(self) -> None:

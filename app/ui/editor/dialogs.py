@@ -38,7 +38,8 @@ class QuestionScreen(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         """Lay out the screen."""
         with Vertical(classes="dialog", id="question"):
-            yield Label(self._question, classes="title", markup=False)
+            # A label would be as wide as its text, and cut at the edge of the dialog.
+            yield Static(self._question, classes="title", markup=False)
             yield OptionList(*(Option(words, id=name) for name, words in self._answers.items()), markup=False)
 
     @on(OptionList.OptionSelected)

@@ -16,6 +16,7 @@ from textual.widgets import OptionList, TextArea
 
 from app.chat_input.input_text import typed_again, working_directory
 from app.shell.paths import prompts_file
+from app.ui.drawing.places import PLACEHOLDER
 from app.ui.prompt.completion import Sources, partial_at
 from app.ui.prompt.completion_popup import CompletionPopup
 from app.ui.prompt.external_editor import EditorFailedError, edited_outside
@@ -27,7 +28,6 @@ from app.ui.prompt.vim_keys import VimKeys
 from app.ui.terminal.terminal_keys import know_alt_enter
 from models.errors import LocalspecError
 
-_PLACEHOLDER = "Message, / for commands, @ for files"
 _LONGEST_SHOWN = 20_000
 _MOST_LINES_SHOWN = 1_000
 """Of a text put in from elsewhere; a longer one is a placeholder too, since every key would be felt in it."""
@@ -84,7 +84,7 @@ class Prompt(Widget):
         """Tells whether a text can't be sent now, and stays."""
         know_alt_enter()
         self._popup = CompletionPopup(folder or working_directory(), self.sources, clock)
-        self._area = PromptArea(self, _PLACEHOLDER)
+        self._area = PromptArea(self, PLACEHOLDER)
         self._vim = VimKeys(self._area)
         self._quiet = False
         self._closed_for: tuple[int, int] | None = None

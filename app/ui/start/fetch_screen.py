@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import VerticalScroll
 from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import Static
@@ -29,7 +29,7 @@ class FetchScreen(ModalScreen[tuple[str, ...] | None]):
     ]
     DEFAULT_CSS = """
     FetchScreen {
-        & #fetch { height: auto; max-height: 90%; max-width: 90; }
+        & #fetch { scrollbar-size-vertical: 1; }
         & #told { height: auto; max-height: 14; }
         & #progress { margin: 1 0 0 0; }
         & #next { margin: 1 0 0 0; }
@@ -63,7 +63,7 @@ class FetchScreen(ModalScreen[tuple[str, ...] | None]):
 
     def compose(self) -> ComposeResult:
         """Lay out the screen."""
-        with Vertical(id="fetch", classes="dialog"):
+        with VerticalScroll(id="fetch", classes="dialog", can_focus=False):
             yield Static(f"Get {self._offer.title}", classes="title", markup=False)
             yield Static(_about(self._offer), markup=False)
             with VerticalScroll(id="told", can_focus=False):
@@ -116,6 +116,11 @@ class FetchScreen(ModalScreen[tuple[str, ...] | None]):
 
     def _say(self, text: str) -> None:
         self.query_one("#next", Static).update(text)
+        self.on_resize()
+
+    def on_resize(self) -> None:
+        """Show the end of what a low screen has no room for."""
+        self.call_after_refresh(self.query_one("#fetch", VerticalScroll).scroll_end, animate=False)
 
     def _fetch(self, stop: threading.Event) -> None:
         """Fetch on this thread, and report the end."""

@@ -11,11 +11,11 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
-from textual.screen import Screen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from app.ui.drawing.key_footer import KeyFooter
+from app.ui.drawing.seen_through import SeenThrough
 from app.ui.prompt.one_line import OneLineInput
 from app.ui.start.inventory import search
 from app.ui.start.rows import Row, Section, row_lines
@@ -26,7 +26,7 @@ _TALL = 16
 """Least lines of the screen at which the explanation and the keys are shown."""
 
 
-class StartScreen(Screen[None]):
+class StartScreen(SeenThrough[None]):
     """Offers what can be opened or fetched."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

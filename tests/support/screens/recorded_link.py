@@ -22,6 +22,7 @@ from app.ui.chat.app import ChatApp
 from app.ui.chat.chat_screen import ChatScreen
 from app.ui.chat.link import Post
 from app.ui.chat.messages import Heard, LoadProgress, Mail
+from app.ui.drawing.key_footer import KeyFooter
 from app.ui.panel.flow import Flow
 from drafters.registry import DrafterSpec
 
@@ -108,7 +109,9 @@ class Told(Chat):
 
     async def drawn(self) -> None:
         """Wait until all that is seen is drawn, and all that isn't is measured."""
-        transcript = self.screen.transcript
+        transcript, footer = self.screen.transcript, self.screen.query_one(KeyFooter)
+        # Keys that are composed anew have no place before the next layout.
+        await self.until(lambda: not footer.display or all(key.region.width for key in footer.children))
         await self.until(
             lambda: not (transcript._is_due or transcript._is_measuring or transcript.column.has_estimates)
         )

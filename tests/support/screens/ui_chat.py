@@ -99,7 +99,7 @@ class Chat:
         """Ask, and return the answer when it is complete."""
         before = len(self.messages)
         await self.type(text)
-        await self.until(lambda: len(self.messages) >= before and self.screen.busy == "")
+        await self.until(lambda: self.messages and len(self.messages) >= before and self.screen.busy == "")
         return self.messages[-1]
 
 

@@ -4,10 +4,10 @@ Each scene is drawn on a very wide screen first: the words there are whole. At e
 and the beginning of the next may not be one of them.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from itertools import pairwise
+from collections.abc import Awaitable, Callable, Mapping
 
 import pytest
+from cut_words import LONG, TEXT, cut
 from pictures import SIZES
 from rich.cells import cell_len
 from ui_chat import Chat, chatting, drive, within_run
@@ -21,25 +21,6 @@ from app.ui.panel.replay import ReplayScreen
 pytestmark = pytest.mark.usefixtures("folders")
 WHOLE = (600, 300)
 """A size at which nothing is wrapped."""
-LONG = "qwen2.5-coder-1.5b-instruct-q4_k_m-with-a-very-long-name-indeed-Q4_0-a17697fc"
-TEXT = (
-    "Numbers such as 1,234,567.89 tokens/s stay whole, and so do `identifiers_like_this_one` and 3.14159265358979. "
-    "Ein Satz mit Umlauten: Größenordnungsmäßig übereinstimmend. 日本語 の 文章 も あります。"
-    " Emoji 👩‍👩‍👧 und 🙂🙂 Zeichen.\n\n"
-    "- an item of a list that is long enough to be wrapped on every one of the screens, with a number: 0.0001234\n\n"
-    "| name | tokens/s |\n|---|---|\n| " + LONG + " | 44.7 |\n\n> A quote that says that measurements are repeated."
-)
-_EDGES = " │┃╭╮╰╯─▌▐█▄▀▎▊·"
-
-
-def cut(lines: list[str], whole: set[str]) -> Iterator[str]:
-    """Yield the words of which a part ends a line and the rest begins the next."""
-    for line, following in pairwise(line.strip(_EDGES) for line in lines):
-        if line and following:
-            end, beginning = line.split()[-1], following.split()[0]
-            fits = cell_len(end + beginning) <= max(map(cell_len, lines)) - 12
-            if fits and end + beginning in whole and end not in whole:
-                yield end + beginning
 
 
 async def _command(chat: Chat, command: str) -> None:

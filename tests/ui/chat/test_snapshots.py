@@ -28,7 +28,7 @@ from app.ui.chat.help import HelpScreen
 from app.ui.dialogs.choices import Choice
 from app.ui.dialogs.pickers import PickerScreen
 from app.ui.dialogs.sessions import SessionScreen
-from app.ui.dialogs.settings import SettingsScreen
+from app.ui.dialogs.settings import SettingScreen, SettingsScreen
 from app.ui.dialogs.sheet import SheetScreen
 from app.ui.dialogs.themes import ThemeScreen
 from app.ui.panel.replay import ReplayScreen
@@ -42,6 +42,7 @@ README = {
     "origins": "provenance-dark][80x24",
     "confidence": "confidence-dark][80x24",
     "settings": "all_settings-dark][80x24",
+    "setting": "one_setting-dark][80x24",
 }
 """Pictures in the README and the manual, and which of those below they are."""
 _PICTURES = Path(__file__).parents[3] / ".github" / "pictures"
@@ -174,6 +175,14 @@ async def all_settings(chat: Told) -> None:
     await chat.until(lambda: isinstance(chat.app.screen, SettingsScreen))
 
 
+async def one_setting(chat: Told) -> None:
+    await _setting(chat, "most likely token")
+
+
+async def one_choice(chat: Told) -> None:
+    await _setting(chat, "colour theme")
+
+
 async def panel(chat: Told) -> None:
     await _answered(chat, "answer")
     await chat.pilot.press("f2")
@@ -225,7 +234,7 @@ SCENES: Mapping[str, Callable[[Told], Awaitable[None]]] = {
     for scene in (
         empty, streaming, full_acceptance, no_acceptance, paused, cancelled, error, keys_and_commands, sessions,
         rounds_one_by_one, models, provenance, completion, panel, whole_panel, loading, selected, figures, costs,
-        themes, confidence, all_settings,
+        themes, confidence, all_settings, one_setting, one_choice,
     )
 }  # fmt: skip
 
@@ -272,6 +281,13 @@ def _measured(message: Message) -> Message:
     probs = [apart if place == last else 0.97 for place in range(len(round_.emitted))]
     likelihoods = tuple(Likelihood(token, log(prob), ()) for token, prob in zip(round_.emitted, probs, strict=True))
     return replace(message, round=replace(round_, likelihoods=likelihoods))
+
+
+async def _setting(chat: Told, words: str) -> None:
+    """Open the setting that some words of its explanation lead to."""
+    await all_settings(chat)
+    await chat.pilot.press(*words, "enter")
+    await chat.until(lambda: isinstance(chat.app.screen, SettingScreen))
 
 
 async def _answered(chat: Told, name: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from recorded_link import told
 from textual import events
 from textual.pilot import Pilot
 from ui_chat import drive, own_folders, request
@@ -16,6 +17,7 @@ from app.command_line import start
 from app.flags.request import Request
 from app.ui.chat.chat_screen import ChatScreen
 from app.ui.chat.opening import OpeningApp, OpeningScreen
+from app.ui.drawing.places import TALL
 from models.errors import ModelFileError
 
 
@@ -147,3 +149,28 @@ def test_without_a_full_screen_it_never_opens(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(start, "can_show_screen", lambda: False)
     none = dict.fromkeys((*start._NO_CHAT, "prompt_option", "model_option"))
     assert not start._opens_chat(None, (), none)
+
+
+@pytest.mark.parametrize("size", [(60, 12), (60, 20), (80, 24), (110, 30), (120, 36), (200, 50)])
+def test_the_chat_takes_its_place_without_a_jump(size: tuple[int, int]) -> None:
+    gate = threading.Event()
+
+    def read() -> Request:
+        assert gate.wait(60)
+        asked = request()
+        return replace(asked, plan=replace(asked.plan, model="starter"))
+
+    async def steps() -> None:
+        async with told(size, "starter") as chat:
+            await chat.pilot.pause(0.2)
+            after = chat.shown.split("\n")
+        async with opening(read, size) as (app, pilot):
+            await until(pilot, lambda: isinstance(app.screen, OpeningScreen) and "Loading" in shown(app))
+            before = shown(app).split("\n")
+            gate.set()
+            app.exit()
+        keys = int(size[1] >= TALL)
+        assert before[: size[1] - keys] == after[: size[1] - keys]
+        assert before[size[1] - keys :] == [""] * keys
+
+    drive(steps())
