@@ -59,6 +59,8 @@ class SlotsDoor:
         text = await self._look(number, copied)
         try:
             size = await asyncio.to_thread(write_slot, path, text)
+        except IsADirectoryError:
+            _refuse_file("There is a folder of this name.")
         except OSError as error:
             raise Refused(500, f"The file can't be written: {error.strerror}.") from error
         counts = {"n_saved": len(text.tokens), "n_written": size}
