@@ -34,6 +34,7 @@ LARGE: dict[str, str] = {
     "DraftModel": "the model, its context in tokens, and what the last pass left",
     "DistributionCheck": "one check with its settings and its counts",
     "Service": "what all requests share: settings, figures, turns, the model that answers and the one for embeddings",
+    "Head": "the matrices and norms of one layer, each a parameter of torch under the name that its file gives it",
     "Scribe": "a thread, its queue, its file, and what it owes",
     "_Check": "the settings that are tried, and what was found for each",
 }

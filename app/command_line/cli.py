@@ -23,6 +23,7 @@ from app.flags.declaring import NOTED, NOTES, ModelName, SectionedCommand
 from app.flags.epilog import EXIT_CODES
 from app.flags.options import run_options
 from app.flags.precedence import given_flags, was_given
+from app.forge.options import forge
 from app.history.options import history
 from app.lsp.options import lsp
 from app.manual.options import manual_help
@@ -233,6 +234,7 @@ command_line.add_command(history)
 command_line.add_command(serve)
 command_line.add_command(lsp)
 command_line.add_command(worker)
+command_line.add_command(forge)
 command_line.add_command(models)
 command_line.add_command(check)
 command_line.add_command(doctor)

@@ -7,6 +7,8 @@ from pathlib import Path
 from app.shell.paths import (
     conversations_file,
     draft_copies,
+    forge_work_folder,
+    forged_folder,
     headers_file,
     history_file,
     log_file,
@@ -52,5 +54,6 @@ def own_files() -> list[OwnFiles]:
         OwnFiles("drafter memory", [texts_folder()], "localspec drafter forget --all"),
         OwnFiles("prompt history", [history_file(), prompts_file()], "localspec history rm --all"),
         OwnFiles("unsaved texts", [unsaved_folder()], "delete the files that you do not need"),
+        OwnFiles("forged drafters", [forged_folder(), forge_work_folder()], "localspec forge rm --all"),
         OwnFiles("pair cards", [pairs_folder()], "delete the files that you do not need"),
     ]

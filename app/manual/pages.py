@@ -10,9 +10,9 @@ from typing import TextIO
 from models.errors import UsageError
 
 TOPICS = (
-    "getting-started", "chat", "screens", "editor", "server", "clients", "moving", "drafting", "heads", "methods",
-    "exactness", "kernels", "tuning", "benchmarks", "verify", "models", "large-models", "scripts", "settings",
-    "troubleshooting", "privacy",
+    "getting-started", "chat", "screens", "editor", "server", "clients", "moving", "drafting", "heads", "forge",
+    "methods", "exactness", "kernels", "tuning", "benchmarks", "verify", "models", "large-models", "scripts",
+    "settings", "troubleshooting", "privacy",
 )  # fmt: skip
 """Every topic, in the order in which a newcomer reads them; the page of a topic is TOPIC.md."""
 _TOGETHER = {

@@ -89,3 +89,13 @@ def draft_copies() -> Path:
 def pairs_folder() -> Path:
     """Return the folder of pair cards, beside the user's settings: they are made to be read, changed and shared."""
     return Path(platformdirs.user_config_dir(_APP, appauthor=False)) / "pairs"
+
+
+def forged_folder() -> Path:
+    """Return the folder of drafters that `forge` made: they took an hour each, so no clean-up removes them."""
+    return Path(platformdirs.user_data_dir(_APP, appauthor=False)) / "forged"
+
+
+def forge_work_folder() -> Path:
+    """Return the folder of what `forge` goes on from: a target's answers, and heads in training."""
+    return cache_folder() / "forge"

@@ -3,6 +3,7 @@
 import logging
 from pathlib import Path
 
+from app.shell.paths import forged_folder
 from drafters.blocks import head_drafter
 from drafters.head import HeadDrafter
 from drafters.registry import AUTO, HEAD, DrafterSpec
@@ -11,6 +12,7 @@ from models.errors import LocalspecError, PairError
 from models.gguf.header import read_model
 from models.gguf.heads import has_own_head, head_words, read_head, unsuitable
 from models.heads.loading import join, load_head, load_own_head
+from models.library.forged import forged_heads
 from models.library.head_files import heads_beside
 from models.llama.model import LlamaModel
 
@@ -45,9 +47,9 @@ def open_own_head(target: LanguageModel) -> HeadDrafter | None:
 
 
 def head_beside(target: Path) -> Path | None:
-    """Return the first file beside a target that holds a head for it; None for none."""
+    """Return the first file that holds a head for a target, made here for it or beside it; None for none."""
     header = read_model(target)
-    for path in heads_beside(target):
+    for path in (*heads_beside(target), *forged_heads(forged_folder(), target)):
         try:
             head = read_head(read_model(path))
             reasons = ["it holds no draft head"] if head is None else unsuitable(head, header)

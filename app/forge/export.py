@@ -1,0 +1,99 @@
+"""EAGLE-3 heads as GGUF files, written by the gguf package and put in place whole."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Matrix = NDArray[np.float32]
+_NORMS = ("output_norm", "blk.0.attn_norm", "blk.0.attn_norm_2", "blk.0.ffn_norm")
+
+
+@dataclass(frozen=True, slots=True)
+class HeadSizes:
+    """Sizes and settings of a head's file."""
+
+    width: int
+    """Numbers of a hidden row, of the target too."""
+    feed_forward: int
+    heads: int
+    context: int
+    epsilon: float
+    base: float
+    """Base of the rotary embedding."""
+    layers: tuple[int, int, int]
+    """Layers of the target whose inputs it reads."""
+
+
+def matrix_of(path: Path, *names: str) -> Matrix:
+    """Return the first of some tensors that a file has, as numbers; shape (rows, columns). Raises KeyError."""
+    from gguf import GGUFReader
+    from gguf.quants import dequantize
+
+    tensors = {tensor.name: tensor for tensor in GGUFReader(path).tensors}
+    for name in names:
+        if name in tensors:
+            # A copy, as rows of a file that holds numbers as they are would be a view of the file.
+            found: Matrix = np.array(dequantize(tensors[name].data, tensors[name].tensor_type), np.float32)
+            return found
+    raise KeyError(names[0])
+
+
+def write_head(
+    path: Path,
+    target: Path,
+    sizes: HeadSizes,
+    tensors: Mapping[str, Matrix],
+    kept: Sequence[int],
+    kind: str,
+) -> None:
+    """Write a head's tensors, by their names without ".weight"; `kept` are the tokens of its output matrix.
+
+    `kind` is "q8_0" or "q4_0" for the matrices. Raises OSError, and then leaves no file.
+    """
+    from gguf import GGMLQuantizationType, GGUFWriter
+    from gguf.quants import quantize
+
+    packed = GGMLQuantizationType[kind.upper()]
+    partial = path.with_suffix(".partial")
+    try:
+        file = GGUFWriter(partial, "eagle3")
+        file.add_block_count(1)
+        file.add_context_length(sizes.context)
+        file.add_embedding_length(sizes.width)
+        file.add_feed_forward_length(sizes.feed_forward)
+        file.add_head_count(sizes.heads)
+        file.add_head_count_kv(sizes.heads)
+        file.add_rope_dimension_count(sizes.width // sizes.heads)
+        file.add_rope_freq_base(sizes.base)
+        file.add_layer_norm_rms_eps(sizes.epsilon)
+        file.add_array("eagle3.target_layers", list(sizes.layers))
+        file.add_uint32("eagle3.target_hidden_size", sizes.width)
+        copy_vocabulary(file, target)
+        for name, values in tensors.items():
+            if name in _NORMS:
+                file.add_tensor(f"{name}.weight", values.astype(np.float32))
+            else:
+                file.add_tensor(f"{name}.weight", quantize(values.astype(np.float32), packed), raw_dtype=packed)
+        file.add_tensor("d2t", np.array(kept, np.int64))
+        file.write_header_to_file()
+        file.write_kv_data_to_file()
+        file.write_tensors_to_file()
+        file.close()
+        partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def copy_vocabulary(file: Any, target: Path) -> None:
+    """Copy the tokenizer of a target's file."""
+    from gguf import GGUFReader
+
+    for name, field in GGUFReader(target).fields.items():
+        if name.startswith("tokenizer.ggml."):
+            inner = field.types[-1] if len(field.types) > 1 else None
+            file.add_key_value(name, field.contents(), field.types[0], sub_type=inner)
