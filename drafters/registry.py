@@ -38,6 +38,12 @@ FREE_DRAFTERS = {
         "drafters.prompt_lookup:PromptLookup", "what followed the same three words earlier in the conversation"
     ),
     "suffix": FreeDrafter("drafters.suffix:SuffixDrafter", "what followed the longest repeat of the text's end"),
+    "recycle": FreeDrafter(
+        "drafters.recycle:Recycle", "the model's own likeliest tokens after the last one, in earlier passes", True
+    ),
+    "lookahead": FreeDrafter(
+        "drafters.lookahead:Lookahead", "n-grams that the model generated ahead of the text, in the same passes", True
+    ),
 }
 """Every drafter without a model, by name: a new one is one more entry.
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
 import pytest
 from checking import FIXED
 from fakes import END, OracleDrafter, PaddedToy, ScriptedDrafter
@@ -12,11 +13,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
 from drafters.base import Draft, Drafter, NullDrafter
+from drafters.branching import likeliest
 from drafters.draft_model import DraftModel
 from drafters.history.drafter import Recall
+from drafters.lookahead import Lookahead
 from drafters.prompt_lookup import PromptLookup
+from drafters.recycle import Recycle
 from drafters.registry import FREE_DRAFTERS
 from drafters.suffix import SuffixDrafter
+from models.base import Logits
 from models.sampling.sampler import Sampler, SamplingParams
 from models.toy import ToyModel, ToyVocab
 
@@ -42,6 +47,29 @@ def recall() -> Recall:
     return drafter
 
 
+def recycle() -> Recycle:
+    """Return a drafter that has read a row after every token."""
+    drafter = Recycle(VOCAB.is_end)
+    drafter.read_rows(0, Draft(tuple(range(1, VOCAB.size))), pairs_of_toy())
+    return drafter
+
+
+def pairs_of_toy() -> Logits:
+    return np.array([ToyModel().decode([token], rows=1)[0] for token in range(VOCAB.size)])
+
+
+def lookahead() -> Lookahead:
+    """Return a drafter with some n-grams, one of which ends an answer."""
+    drafter = Lookahead(VOCAB.is_end)
+    drafter.begin(REPEATING, SAMPLER)
+    for pending in range(VOCAB.size):
+        draft = drafter.propose([pending], 12)
+        tree = likeliest(draft, 12, 8, draft.confidence) if draft.tokens else draft
+        rows = pairs_of_toy()[[pending, *tree.checked]]
+        drafter.read_rows(pending, tree, rows)
+    return drafter
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A kind of drafter under test."""
@@ -60,6 +88,8 @@ KINDS = {
     "eager lookup": Kind(lambda: PromptLookup(VOCAB.is_end, shortest=1)),
     "forgetful suffix": Kind(lambda: SuffixDrafter(VOCAB.is_end, most_tokens=16), learns=True),
     "memory": Kind(recall, learns=True),
+    "recycle that has read rows": Kind(recycle),
+    "lookahead with a pool": Kind(lookahead, learns=True),
     "draft model": Kind(lambda: DraftModel(ToyModel(context_size=CONTEXT), VOCAB)),
     "unlike model": Kind(lambda: DraftModel(ToyModel(unlikeness=2.0, context_size=CONTEXT), VOCAB)),
     # A toy that often says the end token.
@@ -86,7 +116,25 @@ def check(draft: Draft, drafter: Drafter, limit: int) -> None:
     assert draft.probs is None or len(draft.probs) == len(draft.tokens)
     assert len(draft.runners_up) in (0, len(draft.tokens))
     assert not draft.siblings, "which guesses are worth a row is not the drafter's to say"
+    check_offers(draft)
     assert draft.source == drafter.name or not draft.tokens
+
+
+def check_offers(draft: Draft) -> None:
+    """Check what holds for all tokens that are offered beside a chain."""
+    if draft.offers is None:
+        return
+    assert len(draft.confidence) == len(draft.tokens)
+    paths = [draft.tokens[: place + 1] for place in range(len(draft.tokens))]
+    ends: list[tuple[int, ...]] = []
+    for number, offer in enumerate(draft.offers.nodes):
+        assert -number <= offer.place <= len(draft.tokens)
+        assert 0 <= offer.confidence <= 1
+        assert 0 <= offer.token < VOCAB.size
+        before = draft.tokens[: offer.place] if offer.place >= 0 else ends[~offer.place]
+        assert not any(VOCAB.is_end(token) for token in before), "nothing follows an end token"
+        ends.append((*before, offer.token))
+    assert len({*paths, *ends}) == len(paths) + len(ends), "no token is proposed twice for a place"
 
 
 @pytest.mark.parametrize("limit", [0, 1, 2, 16])

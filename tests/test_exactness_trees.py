@@ -22,6 +22,8 @@ from app.engine.costs.pass_cost import VerifyCurve
 from app.engine.decoding.controller import FixedLength
 from app.engine.decoding.verify import Rows, Verdict
 from drafters.base import Draft
+from drafters.lookahead import Lookahead
+from drafters.recycle import Recycle
 from models.base import Logits
 from models.sampling.sampler import SamplingParams
 from models.toy import ToyModel, ToyVocab
@@ -44,6 +46,8 @@ def oracle(case: Case, _: object, __: object) -> TreeOracle:
 
 DRAFTERS: dict[str, MakeDrafter] = {
     "oracle": oracle,
+    "recycle": lambda _, target, __: Recycle(target.vocab.is_end),
+    "lookahead": lambda _, target, __: Lookahead(target.vocab.is_end),
 }
 
 

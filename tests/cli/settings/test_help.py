@@ -139,7 +139,7 @@ def test_bash_completes_commands_flags_and_drafters(tmp_path: Path) -> None:
         (r"localspec run own/my\ ", ["localspec", "run", r"own/my\\\ "], [r"own/my\ model.gguf"]),
         ("localspec run pair:b", ["localspec", "run", "pair", ":", "b"], ["big"]),
         ("localspec run pair:", ["localspec", "run", "pair", ":"], ["big"]),
-        ("localspec run --draft=lo", ["localspec", "run", "--draft", "=", "lo"], ["lookup"]),
+        ("localspec run --draft=lo", ["localspec", "run", "--draft", "=", "lo"], ["lookup", "lookahead"]),
     ],
 )
 def test_a_real_bash_offers_names_with_colons_and_files_with_spaces_too(

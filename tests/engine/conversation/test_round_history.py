@@ -21,6 +21,7 @@ from app.engine.runtime.worker import Worker
 from app.engine.trace.trace import Fate, LastTokenKind, Walk
 from drafters.base import Drafter, NullDrafter
 from drafters.draft_model import DraftModel
+from drafters.recycle import Recycle
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag
 from models.base import Logits
@@ -95,6 +96,23 @@ def test_every_round_is_told_as_it_was(rule: Accept, siblings: int) -> None:
         assert {step.word.token for step in walk.steps} == set(round_.draft.checked)
         before = [word.token for word in walk.before]
         assert before == told.session.tokens[: round_.prefix_length][-len(before) :]
+
+
+@pytest.mark.parametrize("rule", [Accept.COUPLED, Accept.RESIDUAL])
+def test_every_round_with_a_tree_is_told_as_it_was(rule: Accept) -> None:
+    told, branches = Told(ToyModel(), Recycle(VOCAB.is_end), rule), 0
+    for _ in range(3):
+        told.ask([*told.session.tokens, *PROMPT], FixedLength(8, branches=8), 60)
+        for back, (number, round_) in enumerate(reversed(told.drafted()), start=1):
+            walk = told.walked(back)
+            assert (walk.number, walk.verdict, walk.source) == (number, round_.verdict, "recycle")
+            assert sorted(step.word.token for step in walk.steps) == sorted(round_.draft.checked)
+            names = [(step.place, step.branch) for step in walk.steps]
+            assert len(set(names)) == len(names), "every token has a name of its own"
+            kept = [step.word.token for step in walk.steps if step.fate is Fate.KEPT]
+            assert kept == [*round_.draft.tokens[: round_.verdict.accepted], *round_.verdict.branch]
+            branches += len(round_.verdict.branch)
+    assert branches > 2
 
 
 @pytest.mark.parametrize("rule", [Accept.COUPLED, Accept.RESIDUAL])

@@ -125,7 +125,7 @@ def test_a_draft_that_does_not_fit_can_not_be_taken_and_says_why(folder: Path) -
             await chat.ready()
             found = await pick(chat, "f9")
             assert [name for name, (usable, _) in found.items() if usable] == [
-                "auto", "suffix", "lookup", "off", "draft.gguf", "stranger.gguf",
+                "auto", "suffix", "lookup", "recycle", "lookahead", "off", "draft.gguf", "stranger.gguf",
             ]  # fmt: skip
             assert "other tokens than this model, so it drafts text" in found["stranger.gguf"][1]
             usable, lines = found["recurrent.gguf"]
@@ -209,7 +209,14 @@ def test_who_could_guess_is_listed_for_a_model_whose_file_is_gone(folder: Path) 
             await chat.ready()
             (folder / "target.gguf").rename(folder / "renamed.gguf")
             found = await pick(chat, "f9")
-            assert [name for name, (usable, _) in found.items() if usable] == ["auto", "suffix", "lookup", "off"]
+            assert [name for name, (usable, _) in found.items() if usable] == [
+                "auto",
+                "suffix",
+                "lookup",
+                "recycle",
+                "lookahead",
+                "off",
+            ]
             assert "There is no file" in found["target.gguf"][1]
             await chat.pilot.press("escape")
             await chat.until(lambda: chat.app.screen is chat.screen)
@@ -223,7 +230,7 @@ def test_the_drafter_can_be_chosen_for_each_toy() -> None:
         base = request()
         async with chatting(replace(base, plan=replace(base.plan, model="toy-fim"))) as chat:
             await chat.ready()
-            assert list(await pick(chat, "f9")) == ["auto", "suffix", "lookup", "off"]
+            assert list(await pick(chat, "f9")) == ["auto", "suffix", "lookup", "recycle", "lookahead", "off"]
 
     drive(steps())
 
