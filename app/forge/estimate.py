@@ -67,8 +67,8 @@ def _expected(tokens: int, *, train: bool) -> str:
     if tokens < 100_000:
         return "That is little: the first draft token may be right once in three times, which seldom pays."
     return (
-        "The first draft token may be right 4 times in 10, and 5 with ten times as much. "
-        "A small model gains little from that, as its passes are cheap; one of 3B or more gets up to 1.4 times as fast."
+        "The first draft token is expected to be right 4 times in 10, which was not measured yet. "
+        "A small model gains little from that, as its passes are cheap; one of 3B or more may get 1.4 times as fast."
     )
 
 

@@ -41,7 +41,7 @@ def test_without_names_there_is_auto_and_the_fixed_arms_where_there_is_a_draft_m
 def test_what_is_no_arm_is_refused_with_those_there_are(name: str) -> None:
     with pytest.raises(UsageError, match="Unknown arm") as failure:
         names(name)
-    assert "off, auto, lookup, suffix, model" in failure.value.hint
+    assert "off, auto, lookup, suffix, recycle, lookahead, model" in failure.value.hint
 
 
 def test_a_model_arm_needs_a_draft_model() -> None:
