@@ -41,6 +41,13 @@ def test_the_likeliest_tokens_of_a_row_with_impossible_ones() -> None:
     assert likely(row).tolist() == [1500, 1999, 7]
 
 
+@pytest.mark.parametrize("value", [-np.inf, np.nan])
+def test_a_row_without_a_largest_logit_teaches_nothing(value: float) -> None:
+    drafter = recycle({1: {2: 0.9}})
+    drafter.read_rows(1, NO_DRAFT, np.full((1, 10), value, np.float32))
+    assert drafter.propose([1], 1).tokens == (2,)
+
+
 def test_a_row_with_fewer_successors_forgets_the_earlier_ones() -> None:
     drafter = recycle({1: {2: 0.5, 3: 0.3, 4: 0.2}})
     rows = np.zeros((1, 10), np.float32)
