@@ -92,6 +92,9 @@ def parsed(words: list[str]) -> None:
     command, rest, context = command_line, list(words), click.Context(command_line, info_name="localspec")
     while isinstance(command, click.Group):
         assert rest[:1] != [], f"no command is named: {words}"
+        if command.name == "forge" and rest[0] not in command.commands:
+            # A target in place of a command is to be made a drafter for.
+            rest.insert(0, "make")
         assert rest[0] in command.commands, f"there is no command {rest[0]}"
         command = command.commands[rest.pop(0)]
         context = click.Context(command, info_name=command.name, parent=context)

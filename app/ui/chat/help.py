@@ -7,13 +7,13 @@ from rich.table import Table
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
-from textual.screen import ModalScreen
 from textual.widgets import Label, Static
 
 from app.chat_input.keys import KEYS
 from app.manual.pages import TOPICS, Page, page_of
 from app.manual.rendering import manual_markdown
 from app.ui.chat.key_pages import bound_keys, key_rows, page_table
+from app.ui.drawing.dialog import Dialog
 from app.ui.drawing.open_once import open_once
 
 _CLOSES = "Escape closes, arrows scroll"
@@ -42,7 +42,7 @@ def show_help(app: App[Any], commands: Sequence[tuple[str, str]]) -> None:
     open_once(app, HelpScreen(commands))
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(Dialog[None]):
     """A page of keys and commands that a key closes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -85,7 +85,7 @@ def show_page(app: App[Any], page: Page) -> None:
     open_once(app, ManualScreen(page))
 
 
-class ManualScreen(ModalScreen[None]):
+class ManualScreen(Dialog[None]):
     """Shows a page of the manual until a key closes it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

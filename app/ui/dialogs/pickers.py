@@ -10,7 +10,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.message import Message
-from textual.screen import ModalScreen
 from textual.widgets import Input, Label, OptionList
 from textual.widgets.option_list import Option
 
@@ -19,6 +18,7 @@ from app.ui.chat.conversing import is_busy
 from app.ui.chat.failures import localspec_error
 from app.ui.dialogs.choice_lines import choice_lines
 from app.ui.dialogs.choices import Choice, draft_choices, model_choices
+from app.ui.drawing.dialog import Dialog
 from app.ui.drawing.open_once import open_once
 from app.ui.prompt.one_line import OneLineInput
 from drafters.registry import parse_drafter
@@ -27,7 +27,7 @@ from models.errors import UsageError
 _KEYS = "Enter selects, Escape closes"
 
 
-class PickerScreen(ModalScreen[str | None]):
+class PickerScreen(Dialog[str | None]):
     """A dialog with a list. It returns the chosen name, or None if it was closed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

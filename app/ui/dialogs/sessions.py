@@ -11,7 +11,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.message import Message
-from textual.screen import ModalScreen
 from textual.widgets import Input, Label, OptionList
 from textual.widgets.option_list import Option
 
@@ -21,6 +20,7 @@ from app.history.store import Store
 from app.shell.paths import conversations_file
 from app.shell.safe_text import one_line
 from app.ui.chat.failures import localspec_error
+from app.ui.drawing.dialog import Dialog
 from app.ui.prompt.one_line import OneLineInput
 from models.system.counted import counted
 
@@ -29,7 +29,7 @@ _MOST = 200
 """Conversations that are listed; more can be searched for."""
 
 
-class SessionScreen(ModalScreen[str | None]):
+class SessionScreen(Dialog[str | None]):
     """Returns the id of the conversation that was chosen; None: none was."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

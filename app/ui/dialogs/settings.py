@@ -10,7 +10,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, Label, OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -18,6 +17,7 @@ from app.config.places import user_file
 from app.config.run_settings import RunSetting, origin_words, run_settings, setting_words
 from app.config.words import value_text
 from app.shell.safe_text import one_line, shown
+from app.ui.drawing.dialog import Dialog
 from app.ui.drawing.named_lines import BOLD, DIM, NamedLines
 from app.ui.prompt.one_line import OneLineInput
 from models.errors import LocalspecError
@@ -32,7 +32,7 @@ _NONE = "none"
 _DEFAULT = "(default)"
 
 
-class SettingsScreen(ModalScreen[None]):
+class SettingsScreen(Dialog[None]):
     """The settings of `run`, narrowed by what is typed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -115,7 +115,7 @@ class SettingsScreen(ModalScreen[None]):
         listed.highlighted = same if same is not None else next(iter(places), None)
 
 
-class SettingScreen(ModalScreen[str | None]):
+class SettingScreen(Dialog[str | None]):
     """One setting to change. It returns what came of it, or None if it was closed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Close", id="setting.close")]

@@ -7,15 +7,16 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Label, Static
+
+from app.ui.drawing.dialog import Dialog
 
 _CLOSES = "Escape closes, arrows scroll"
 _NARROWEST = 20
 """Columns that a text is laid out for, at least."""
 
 
-class SheetScreen(ModalScreen[None]):
+class SheetScreen(Dialog[None]):
     """Shows a text until Escape closes it, or a letter is typed, which goes to the prompt."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,enter", "dismiss", "Close", id="sheet.close")]

@@ -6,16 +6,16 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Label, OptionList
 from textual.widgets.option_list import Option
 
 from app.chat_input.themes import THEMES
+from app.ui.drawing.dialog import Dialog
 
 _KEYS = "Enter keeps it, Escape goes back"
 
 
-class ThemeScreen(ModalScreen[str | None]):
+class ThemeScreen(Dialog[str | None]):
     """Returns the name of the chosen theme; None: the theme is again the one of before."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "go_back", "Back", id="themes.back")]

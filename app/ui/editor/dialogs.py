@@ -8,12 +8,12 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
-from textual.screen import ModalScreen
 from textual.widgets import Label, OptionList, Static
 from textual.widgets.option_list import Option
 
 from app.chat_input.keys import EDIT_KEYS
 from app.ui.chat.key_pages import key_rows, page_table
+from app.ui.drawing.dialog import Dialog
 
 _TEXT_KEYS = (
     ("ctrl+z, ctrl+shift+z", "Undo, redo; ctrl+y redoes too"),
@@ -24,7 +24,7 @@ _TEXT_KEYS = (
 )
 
 
-class QuestionScreen(ModalScreen[str | None]):
+class QuestionScreen(Dialog[str | None]):
     """Asks for one of a few answers, and returns its name; None: Escape was pressed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Stay", id="question.close")]
@@ -47,7 +47,7 @@ class QuestionScreen(ModalScreen[str | None]):
         self.dismiss(event.option.id)
 
 
-class EditHelpScreen(ModalScreen[None]):
+class EditHelpScreen(Dialog[None]):
     """Shows the keys of the editor until a key closes it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,f1", "dismiss", "Close", id="help.close")]

@@ -6,10 +6,10 @@ from typing import ClassVar, Protocol
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.screen import Screen
 from textual.widget import Widget
 
 from app.history.rounds import AnswerRounds
+from app.ui.drawing.dialog import ClosesOnce
 from app.ui.drawing.key_footer import KeyFooter
 from app.ui.drawing.origin_styles import palette_of
 from app.ui.panel.replay_lines import Look, ReplayPage
@@ -64,7 +64,7 @@ class ReplayView(Widget):
         return Content("\n").join(self._page.lines(self._index, max(2, width), height, Look(colours, self._ascii)))
 
 
-class ReplayScreen(Screen[None]):
+class ReplayScreen(ClosesOnce[None]):
     """Shows the rounds of an answer, one at a time."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -7,10 +7,10 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.message import Message
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from app.catalog.recommended.offers import Offer
+from app.ui.drawing.dialog import Dialog
 from app.ui.panel.bars import size
 from app.ui.start.inventory import offline
 
@@ -20,7 +20,7 @@ _READY = "Ready. Enter opens a chat, Escape closes."
 _AGAIN = "Enter tries again, Escape closes."
 
 
-class FetchScreen(ModalScreen[tuple[str, ...] | None]):
+class FetchScreen(Dialog[tuple[str, ...] | None]):
     """Fetches one offer. It returns the arguments that open a chat with it, or None if it was closed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

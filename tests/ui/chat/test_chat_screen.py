@@ -213,3 +213,22 @@ def test_another_theme_colours_what_is_there_already() -> None:
             await chat.until(lambda: chat.screen.transcript.look.user == look_of(chat.screen.transcript).user != before)
 
     drive(steps())
+
+
+@pytest.mark.parametrize("command", ["/stats", "/help", "/settings", "/theme"])
+def test_a_screen_that_is_closed_twice_leaves_the_chat(command: str) -> None:
+    """A letter closes a sheet that may still have an Escape to handle; two quick Escapes may both arrive."""
+
+    async def steps() -> None:
+        async with chatting(predict=4) as chat:
+            await chat.ready()
+            await chat.ask("abc")
+            await chat.type(command)
+            await chat.until(lambda: chat.app.screen is not chat.screen)
+            over = chat.app.screen
+            over.dismiss()
+            over.dismiss()
+            await chat.pilot.pause()
+            assert chat.app.screen is chat.screen
+
+    drive(steps())
