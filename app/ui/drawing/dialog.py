@@ -21,5 +21,5 @@ class ClosesOnce(Screen[ScreenResultType], Generic[ScreenResultType]):
         return nothing
 
 
-class Dialog(ClosesOnce[ScreenResultType], ModalScreen[ScreenResultType]):
-    """Such a screen through which those below it are seen."""
+class Dialog(ModalScreen[ScreenResultType], ClosesOnce[ScreenResultType]):
+    """Such a screen through which those below it are seen. Textual takes the styles of the first base alone."""
