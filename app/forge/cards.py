@@ -26,7 +26,7 @@ def card_of(request: ForgeRequest, made: Made, trial: Trial) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "method": request.method,
-        "target": {"name": request.name, "size": request.print_.size, "fingerprint": request.print_.digest},
+        "target": {"name": request.name, "size": request.identity.size, "fingerprint": request.identity.digest},
         "quantisation": request.kind,
         "layers": list(request.facts.layers),
         "made": {

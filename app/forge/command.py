@@ -9,7 +9,7 @@ import click
 
 from app.forge import cards, estimate
 from app.forge.making import Made, Maker
-from app.forge.request import ForgeRequest, on_battery, read_forge
+from app.forge.request import ForgeRequest, read_forge
 from app.forge.trial import Trial, try_out
 from app.forge.work import Work, disk_errors
 from app.history.store import Store
@@ -19,11 +19,12 @@ from app.shell.paths import conversations_file, forged_folder
 from app.shell.terminal import Terminal, bar, time_left
 from models.abort import AbortFlag
 from models.errors import Cancelled, LocalspecError, UsageError
+from models.system.power import on_battery
 
 _NOT_DONE = 1
 _EVERY = 0.5
 """Seconds between two progress lines."""
-_TOLD = 60.0
+_LINE_EVERY = 60.0
 """Seconds between two lines where no line can be replaced."""
 
 
@@ -34,7 +35,7 @@ class Forging:
         self._request = request
         self._terminal = terminal
         self._abort = AbortFlag()
-        self._told = self._noted = 0.0
+        self._shown_at = self._written_at = 0.0
         self.made: Made | None = None
         self.trial: Trial | None = None
         self.interrupted = False
@@ -56,13 +57,13 @@ class Forging:
 
     def _tell(self, what: str, done: float, of: float) -> None:
         now = monotonic()
-        if now - self._told < _EVERY:
+        if now - self._shown_at < _EVERY:
             return
-        self._told = now
+        self._shown_at = now
         left = f"  {time_left(max(0.0, of - done))}" if of > 1 and not what.startswith("trial") else ""
         self._terminal.progress(f"{bar(done, of)} {what}{left}")
-        if not sys.stderr.isatty() and now - self._noted > _TOLD:
-            self._noted = now
+        if not sys.stderr.isatty() and now - self._written_at > _LINE_EVERY:
+            self._written_at = now
             self._terminal.tell(f"{done / of:4.0%} {what}{left}")
 
 

@@ -14,10 +14,11 @@ from app.forge.estimate import ANSWERING, TRAINING
 from app.forge.export import matrix_of, write_head
 from app.forge.parts import Parts
 from app.forge.prompts import built_in
-from app.forge.request import ForgeRequest, on_battery
+from app.forge.request import ForgeRequest
 from app.forge.work import Work, disk_errors
 from models.abort import AbortFlag
 from models.errors import Cancelled, LocalspecError
+from models.system.power import on_battery
 from models.text.prompts import Message
 
 _SAVED = 25.0

@@ -5,8 +5,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from app.bench.measuring.arms import BenchPrompt
 from app.bench.prompts import read_prompts
 from app.forge.target import TargetFacts, facts_of
@@ -19,7 +17,7 @@ from models.system.home import at_home
 
 EAGLE3 = "eagle3"
 OWN_HELD = 8
-"""Every so-manieth prompt of the user's is held back: the drafter is measured on it."""
+"""One in so many of the user's prompts is held back: the drafter is measured on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +27,8 @@ class ForgeRequest:
     name: str
     """Name of the target, as given."""
     target: Path
-    print_: Fingerprint
+    identity: Fingerprint
+    """Fingerprint of the target's file."""
     facts: TargetFacts
     method: str
     minutes: float
@@ -58,17 +57,17 @@ def read_forge(model: str, flags: dict[str, Any], own: list[str]) -> ForgeReques
 
     `own` are the user's saved prompts, where they were asked for.
     """
-    check_libraries(train=flags["train"])
     target = find_model(model)
-    facts, print_ = facts_of(target), fingerprint(target)
-    name = f"{target.stem}-{print_.digest[:8]}-{flags['method']}"
+    check_libraries(train=flags["train"])
+    facts, identity = facts_of(target), fingerprint(target)
+    name = f"{target.stem}-{identity.digest[:8]}-{flags['method']}"
     given = _given(flags["data"])
     every = [*given, *own]
     held = every[::OWN_HELD] if len(every) >= OWN_HELD else []
     return ForgeRequest(
         name=model,
         target=target,
-        print_=print_,
+        identity=identity,
         facts=facts,
         method=flags["method"],
         minutes=flags["minutes"],
@@ -97,12 +96,6 @@ def check_libraries(*, train: bool) -> None:
             f"forge needs {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed.",
             hint=f"Install it: {install_command('forge')}.{other}",
         )
-
-
-def on_battery() -> bool:
-    """Return whether this machine runs on its battery; False where the system does not tell."""
-    state = psutil.sensors_battery() if hasattr(psutil, "sensors_battery") else None
-    return state is not None and state.power_plugged is False
 
 
 def _given(path: str | None) -> list[str]:

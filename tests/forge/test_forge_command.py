@@ -6,6 +6,7 @@ from collections import namedtuple
 from importlib.util import find_spec
 from pathlib import Path
 
+import psutil
 import pytest
 from run_here import localspec_here
 from tiny_gguf import CHATML_TEMPLATE, write_llama, write_recurrent
@@ -164,7 +165,7 @@ def test_a_laptop_on_its_battery_is_asked_to_be_plugged_in(
     target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     battery = namedtuple("battery", "percent secsleft power_plugged")(50, 3600, False)
-    monkeypatch.setattr(request_module.psutil, "sensors_battery", lambda: battery, raising=False)
+    monkeypatch.setattr(psutil, "sensors_battery", lambda: battery, raising=False)
     done = localspec_here("forge", str(target), *QUICK, home=tmp_path)
     assert done.returncode == 1
     assert "runs on its battery" in done.stderr
@@ -188,3 +189,9 @@ def test_two_processes_do_not_forge_for_one_target(home: Path, target: Path, tmp
         done = localspec_here("forge", str(target), *QUICK, home=tmp_path)
     assert done.returncode == 2
     assert "Another process is forging for this target" in done.stderr
+
+
+def test_a_target_that_is_not_there_is_named_before_a_missing_library(tmp_path: Path) -> None:
+    done = localspec_here("forge", "nosuch.gguf", "--yes", home=tmp_path)
+    assert done.returncode == 3
+    assert "nosuch.gguf" in done.stderr

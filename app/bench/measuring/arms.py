@@ -253,15 +253,16 @@ class Bench:
         if isinstance(arm.controller, AdaptiveController):
             arm.controller.use(replace(arm.controller.settings, infill=not prompt.turns))
         rounds: list[Round] = []
-        joules: list[float | None] = []
         arrivals = [self._clock()]
         self._energy()
         for event in session.answer(tokens, sampler, ending, arm.controller):
-            taken = self._energy()
             if isinstance(event, Round):
                 rounds.append(event)
-                joules.append(taken)
                 arrivals.append(self._clock())
+            else:
+                # What reading the prompt took is left out.
+                self._energy()
+        joules = self._energy()
         arrivals[0] += session.stats.prompt_seconds
         ending.text.finish()
         finish = rounds[-1].finish
@@ -283,7 +284,7 @@ class Bench:
             ),
             drafting=tuple(round_.draft_seconds for round_ in rounds),
             stats=session.stats.snapshot(),
-            joules=None if None in joules else sum(filter(None, joules)),
+            joules=joules,
             prompt_tokens=tuple(tokens),
             widths=tuple(round_.width for round_ in rounds),
             trees=tuple(bool(round_.draft.siblings) for round_ in rounds),

@@ -75,18 +75,11 @@ def speculate(
     assert len(rows) == k + 1, "I2"
     verified = clock()
     verdict, apart, likely = _judged(rows, draft, sampler, tokens)
-    emitted, finish = ending.cut(verdict.emitted(draft))
-    assert 1 <= len(emitted) <= k + 1, "I3"
-    tokens.extend(emitted)
-    kept = min(prefix_length + verdict.accepted, len(tokens) - 1)
-    target.rewind(kept)
+    emitted, finish = _append(target, tokens, draft, verdict, ending)
     judged = clock()
     read_rows(unread[-1], draft, rows)
     drafter.accept(emitted, min(verdict.accepted, len(emitted)))
     ended = clock()
-    assert target.length == kept >= len(tokens) - 1 - len(verdict.branch), "I4"
-    if finish is None and len(tokens) > target.context_size:
-        finish = Finish.CONTEXT
     return Round(
         draft=draft,
         verdict=verdict,
@@ -111,6 +104,21 @@ def _judged(
     # The rows are the engine's own memory, which the next pass overwrites.
     likely = () if sampler.listed is None else likelihoods(rows, draft, verdict, sampler.listed)
     return verdict, disagreement(rows, draft, verdict), likely
+
+
+def _append(
+    target: LanguageModel, tokens: list[int], draft: Draft, verdict: Verdict, ending: Ending
+) -> tuple[tuple[int, ...], Finish | None]:
+    """Append what a verdict emits, and let the cache forget what was rejected; return the tokens, and why they end."""
+    emitted, finish = ending.cut(verdict.emitted(draft))
+    assert 1 <= len(emitted) <= draft.size + 1, "I3"
+    kept = min(len(tokens) + verdict.accepted, len(tokens) + len(emitted) - 1)
+    tokens.extend(emitted)
+    target.rewind(kept)
+    assert target.length == kept >= len(tokens) - 1 - len(verdict.branch), "I4"
+    if finish is None and len(tokens) > target.context_size:
+        finish = Finish.CONTEXT
+    return emitted, finish
 
 
 def generate(

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from gguf import GGUFReader, GGUFWriter
-from gguf.quants import dequantize
+from gguf import GGUFWriter
 from numpy.typing import NDArray
 
+from app.forge.closed_form import normed
+from app.forge.export import copy_vocabulary, matrix_of
 from models.gguf.header import read_model
 from models.gguf.heads import needs_copies
 from models.heads.tap import Tap
@@ -88,15 +89,7 @@ def recorded(path: Path, tokens: Sequence[int], layers: Sequence[int]) -> tuple[
 
 def embedding(path: Path) -> Matrix:
     """Return a model's embedding, (tokens, width)."""
-    tensor = next(each for each in GGUFReader(path).tensors if each.name == "token_embd.weight")
-    values: Matrix = dequantize(tensor.data, tensor.tensor_type)
-    return values
-
-
-def normed(rows: Matrix) -> Matrix:
-    """Return rows whose mean square is 1, as the head's norms make them."""
-    scaled: Matrix = rows / np.sqrt(np.mean(rows**2, axis=1, keepdims=True) + 1e-5)
-    return scaled
+    return matrix_of(path, "token_embd.weight")
 
 
 def regression(features: Matrix, wanted: Matrix) -> Matrix:
@@ -151,10 +144,3 @@ def write_head(
     file.write_tensors_to_file()
     file.close()
     return path
-
-
-def copy_vocabulary(file: GGUFWriter, target: Path) -> None:
-    for name, field in GGUFReader(target).fields.items():
-        if name.startswith("tokenizer.ggml."):
-            inner = field.types[-1] if len(field.types) > 1 else None
-            file.add_key_value(name, field.contents(), field.types[0], sub_type=inner)

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from closed_form_head import copy_vocabulary
 from gguf import GGMLQuantizationType, GGUFWriter
 
+from app.forge.export import copy_vocabulary
 from models.gguf.header import Header, read_model
 from models.heads.block_model import BlockModel
 from models.heads.loading import join, load_head
