@@ -58,8 +58,8 @@ def read_forge(model: str, flags: dict[str, Any], own: list[str]) -> ForgeReques
     `own` are the user's saved prompts, where they were asked for.
     """
     target = find_model(model)
-    check_libraries(train=flags["train"])
     facts, identity = facts_of(target), fingerprint(target)
+    check_libraries(train=flags["train"])
     name = f"{target.stem}-{identity.digest[:8]}-{flags['method']}"
     given = _given(flags["data"])
     every = [*given, *own]
