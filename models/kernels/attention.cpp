@@ -19,12 +19,19 @@ struct Work {
     const Call &call;
     const Shared &shared;
     int64_t text, group, chunk, token;
+    bool all_groups;  // whether this thread does the chunk for all groups, one after the other
 
     int64_t token_of(int64_t row) const { return row / call.heads_of_a_group(); }
     int64_t head_of(int64_t row) const { return group * call.heads_of_a_group() + row % call.heads_of_a_group(); }
     Seen seen_by(int64_t row) const {
         const int64_t count = shared.counts[token_of(row)] - chunk * CHUNK;
         return {shared.cells + token_of(row) * call.cells + chunk * CHUNK, std::clamp<int64_t>(count, 0, CHUNK)};
+    }
+    // What is to be fetched for the first rows: for all groups at once where they follow, as it lies side by side.
+    Fetched fetched() const {
+        Fetched of{call.slices(call.k, text, group), call.slices(call.v, text, group)};
+        if (all_groups) of.keys.vectors *= call.groups, of.values.vectors *= call.groups;
+        return of;
     }
     Partial *partial_of(int64_t row) const {
         const int64_t place = (token_of(row) * call.heads + head_of(row)) * call.chunks + chunk;
@@ -42,7 +49,9 @@ template <class Keys, class Values, int ROWS> void attend_rows(const Work &work,
         queries[r] = call.query(work.text, work.token + work.token_of(row + r), work.head_of(row + r));
         to[r] = work.partial_of(row + r);
     }
-    score<Keys, ROWS>(scores, queries, call.slices(call.k, work.text, work.group), all);
+    const Fetched fetched = work.fetched();
+    const bool first = row == 0 && !(work.all_groups && work.group > 0);
+    score<Keys, Values, ROWS>(scores, queries, call.slices(call.k, work.text, work.group), all, first ? &fetched : nullptr);
     for (int r = 0; r < ROWS; r++)
         weigh(scores[r], work.seen_by(row + r).count, all.count, call.scale, to[r]->largest, to[r]->sum);
     gather<Values, ROWS>(to, scores, call.slices(call.v, work.text, work.group), all);
@@ -67,7 +76,7 @@ template <class Keys, class Values, int ROWS> int attend_some(const Work &work, 
         attend_rows<Keys, Values, ROWS>(work, row, all);
         return ROWS;
     }
-    if constexpr (ROWS > 1) return attend_some<Keys, Values, ROWS / 2>(work, row, left);
+    if constexpr (ROWS > 1) return attend_some<Keys, Values, ROWS == 8 ? 6 : ROWS == 6 ? 4 : ROWS - 1>(work, row, left);
     work.partial_of(row)->largest = NOTHING;
     return 1;
 }
@@ -154,8 +163,12 @@ void attend(const Params *params, const Call &call, int64_t text, int64_t token,
     }
     engine.barrier(params->pool);
     Attend *kernel = kernel_for(call.k->type, call.v->type);
-    for (int64_t job = params->thread; job < call.groups * call.chunks; job = engine.add_chunk(params->pool, 1))
-        kernel({call, shared, text, job / call.chunks, job % call.chunks, token}, tokens);
+    // Deep in a text, a thread does all groups of a chunk: memory then gives whole cells, one after the other.
+    const bool all_groups = call.chunks >= 2 * params->threads;
+    const int64_t groups = all_groups ? call.groups : 1, jobs = call.groups * call.chunks / groups;
+    for (int64_t job = params->thread; job < jobs; job = engine.add_chunk(params->pool, 1))
+        for (int64_t i = job * groups; i < (job + 1) * groups; i++)
+            kernel({call, shared, text, i % call.groups, i / call.groups, token, all_groups}, tokens);
     engine.barrier(params->pool);
     const int64_t rows = tokens * call.heads, row = call.chunks * partial_size(call);
     float *out = reinterpret_cast<float *>(call.out) + (text * call.tokens + token) * call.heads * call.size;

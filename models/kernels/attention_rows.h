@@ -12,7 +12,7 @@ namespace {
 constexpr int CHUNK = 256;                     // cells
 constexpr int MOST_ROWS = PARTS == 1 ? 8 : 4;  // rows (a head of a token) for which keys and values are read once
 constexpr int SLICE = 4;                       // vectors of a value that are summed at a time, of many rows half as many
-constexpr int AHEAD = 8;                       // cells by which one is fetched before it is needed
+constexpr int AHEAD = 16;                      // cells by which one is fetched before it is needed
 constexpr float NOTHING = -INFINITY;
 
 struct Halves {
@@ -110,12 +110,21 @@ struct Partial {
 };
 int64_t partial_size(const Call &call) { return call.size + 2; }
 
+// What is fetched while scores are made: keys some cells ahead, and values, which are needed after the scores.
+struct Fetched {
+    Slices keys, values;
+};
+
 // Scores of some rows for cells, two cells at a time; of an odd number the last one is done twice.
-template <class Keys, int ROWS>
-INLINE void score(float (*scores)[CHUNK], const float *const *queries, const Slices &keys, const Seen &seen) {
+template <class Keys, class Values, int ROWS>
+INLINE void score(float (*scores)[CHUNK], const float *const *queries, const Slices &keys, const Seen &seen,
+                  const Fetched *fetched) {
     for (int64_t i = 0; i < seen.count; i += 2) {
         const char *const two[2] = {keys.of(seen.cell(i)), keys.of(seen.cell(i + 1))};
-        UNROLL for (int c = 0; c < 2; c++) keys.fetch<Keys>(seen.cell(i + AHEAD + c));
+        if (fetched) UNROLL for (int c = 0; c < 2; c++) {
+            fetched->keys.fetch<Keys>(seen.cell(i + AHEAD + c));
+            fetched->values.fetch<Values>(seen.cell(i + c));
+        }
         floats sums[ROWS][2];
         UNROLL for (int r = 0; r < ROWS; r++) sums[r][0] = sums[r][1] = zeros();
         for (int64_t v = 0; v < keys.vectors; v += 2) {
@@ -131,9 +140,10 @@ INLINE void score(float (*scores)[CHUNK], const float *const *queries, const Sli
             UNROLL for (int c = 0; c < 2; c++) scores[0][i + c] = total(sums[0][c]);
         } else {
             UNROLL for (int r = 0; r < ROWS; r += 2) {
-                const __m128 four = totals(sums[r][0], sums[r][1], sums[r + 1][0], sums[r + 1][1]);
+                const int other = r + 1 < ROWS ? r + 1 : r;
+                const __m128 four = totals(sums[r][0], sums[r][1], sums[other][0], sums[other][1]);
                 _mm_storel_pi(reinterpret_cast<__m64 *>(scores[r] + i), four);
-                _mm_storeh_pi(reinterpret_cast<__m64 *>(scores[r + 1] + i), four);
+                _mm_storeh_pi(reinterpret_cast<__m64 *>(scores[other] + i), four);
             }
         }
     }
@@ -160,13 +170,12 @@ INLINE void weigh(float *scores, int64_t count, int64_t end, float scale, float 
 
 template <class Values, int ROWS>
 INLINE void gather(Partial *const *to, const float (*weights)[CHUNK], const Slices &values, const Seen &seen) {
-    constexpr int COUNT = ROWS == MOST_ROWS ? SLICE / 2 : SLICE;
+    constexpr int COUNT = ROWS > MOST_ROWS / 2 ? SLICE / 2 : SLICE;
     for (int64_t first = 0; first < values.vectors; first += COUNT) {
         floats sums[ROWS][COUNT];
         UNROLL for (int r = 0; r < ROWS; r++) UNROLL for (int v = 0; v < COUNT; v++) sums[r][v] = zeros();
         for (int64_t i = 0; i < seen.count; i++) {
             const char *value = values.of(seen.cells[i]);
-            if (first == 0) values.fetch<Values>(seen.cell(i + AHEAD));
             UNROLL for (int v = 0; v < COUNT; v++) {
                 const floats part = Values::at(value, first + v);
                 UNROLL for (int r = 0; r < ROWS; r++)
