@@ -12,18 +12,13 @@ from itertools import chain, islice
 
 from drafters.automaton import BORDER, SuffixAutomaton
 from drafters.base import NO_DRAFT, Draft
+from drafters.chances import EVIDENCE, MATCH_LENGTHS, MISSED, RESUMED
 from drafters.source_pointer import Resumption, SourcePointer
 from models.base import common_prefix
 from models.sampling.sampler import Sampler
 
-_LENGTHS = (1, 2, 3, 4, 5, 8, 12)
-_MISSED = (0.68, 0.52, 0.38, 0.32, 0.21, 0.14, 0.02)
-"""Share of tokens rejected after a match of so many tokens up to the next length, that was seen once before."""
-_EVIDENCE = (1, 2, 3, 4, 8)
 _OVERLAP = 64
 """Tokens of what a text shares with the latest that are indexed again."""
-_RESUMED = (0.33, 0.55, 0.78, 0.88, 0.93)
-"""Share of tokens accepted where a copy was resumed, by the tokens that speak for the place."""
 
 _Proposal = tuple[int, float]
 """A token, and the chance that it is accepted given the ones before."""
@@ -38,12 +33,12 @@ def chance_of_match(length: int, count: int, followed: int) -> float:
     """
     if followed < count:
         return 0.05 + 0.2 * followed / count
-    return 1 - _MISSED[bisect_right(_LENGTHS, length) - 1] / math.sqrt(count)
+    return 1 - MISSED[bisect_right(MATCH_LENGTHS, length) - 1] / math.sqrt(count)
 
 
 def chance_of_resumption(evidence: int) -> float:
     """Return how often the next token is right where a copy goes on, by the evidence for that place, from 1 on."""
-    return _RESUMED[bisect_right(_EVIDENCE, evidence) - 1]
+    return RESUMED[bisect_right(EVIDENCE, evidence) - 1]
 
 
 class Copier:

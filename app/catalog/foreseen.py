@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.catalog.words import size
+from app.engine.constants import ACCEPTANCE, TEXT_ACCEPTANCE
 from app.engine.costs.known_costs import known_target
 from app.engine.costs.speedup_for_files import Foreseen, foresee_file
-from app.engine.costs.speedup_model import ACCEPTANCE, TEXT_ACCEPTANCE, Case, Gain
+from app.engine.costs.speedup_model import Case, Gain
 from app.engine.costs.standing_model import TEXT_CONTEXT
 from app.shell.columns import table, wrapped
 from app.shell.paths import machine_memory

@@ -12,7 +12,7 @@ from app.catalog.listing import tell_missing_folders
 from app.catalog.recommended.offer_table import offer_lines, offers_record
 from app.catalog.recommended.offers import read_offers
 from app.catalog.words import in_a_line, plain, size
-from app.engine.costs.speedup_model import WORTH
+from app.engine.constants import WORTH
 from app.shell.columns import table, wrapped
 from app.shell.paths import headers_file, machine_memory
 from app.shell.terminal import Terminal

@@ -12,33 +12,24 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 
+from app.engine.constants import (
+    BETWEEN_ANSWERS,
+    CONFIDENCES,
+    FOLLOWED,
+    HINT,
+    LASTING,
+    MEMORY,
+    NO_OPINION,
+    PLACES,
+    PRIOR,
+    SECOND_CHOICE,
+    UNSEEN,
+    UNUSED,
+)
 from drafters.base import Draft, Hindsight
 from drafters.branching import decided_offers
 from models.base import common_prefix
 from models.system.remembered import Json
-
-_PRIOR = 4.0
-"""Weight of the prior (the drafter's confidence, or the expectation), in observations."""
-_MEMORY = 0.97
-"""Factor on a cell's past at each observation: a text changes from prose to code and back within tens of tokens."""
-_BETWEEN_ANSWERS = 0.5
-"""Factor on the past when a new answer begins."""
-_LASTING = 0.995
-"""Factor on the past at each observation of the long-run record, which decides for a source with few recent ones."""
-_UNUSED = 0.98
-"""Factor on the past of a cell that a draft did not reach: a place that was bad once is tried again."""
-_UNSEEN = 0.8
-_CONFIDENCES = (0.15, 0.3, 0.45, 0.6, 0.7, 0.8, 0.88, 0.94, 0.975, 0.99)
-"""Bounds of the confidence cells, 0 to 1: finer near 1, where lengths of long drafts are decided."""
-_PLACES = (1, 2, 4, 8)
-"""First place of each group of places that share a cell; the group of place 0 is implied."""
-_HINT = 12.0
-"""Weight, in observations, of agreement on a text that is no answer of the target."""
-_FOLLOWED = 12
-"""Tokens of an unverified draft that are compared with the text: some of each group, within few rounds."""
-_NO_OPINION = 0.5
-_SECOND_CHOICE = 0.4
-"""Acceptance probability of a sibling whose first choice was rejected, before the first observation."""
 
 
 @dataclass(slots=True, eq=False)
@@ -47,14 +38,14 @@ class _Cell:
 
     hits: float = 0.0
     weight: float = 0.0
-    memory: float = _MEMORY
+    memory: float = MEMORY
 
     def observe(self, hit: bool) -> None:
         self.hits = self.memory * self.hits + hit
         self.weight = self.memory * self.weight + 1
 
     def share(self, prior: float) -> float:
-        return (self.hits + _PRIOR * prior) / (self.weight + _PRIOR)
+        return (self.hits + PRIOR * prior) / (self.weight + PRIOR)
 
     def fade(self, kept: float) -> None:
         self.hits *= kept
@@ -99,7 +90,7 @@ class Acceptance:
         """Counts by source; unverified draft tokens count too, as far as the text decides them."""
         self._by_evidence: defaultdict[tuple[str, int, int], _Cell] = defaultdict(_Cell)
         self._by_place: defaultdict[tuple[str, int], _Cell] = defaultdict(_Cell)
-        self._lasting: defaultdict[tuple[str, int], _Cell] = defaultdict(partial(_Cell, memory=_LASTING))
+        self._lasting: defaultdict[tuple[str, int], _Cell] = defaultdict(partial(_Cell, memory=LASTING))
         self._agreed: defaultdict[str, _Cell] = defaultdict(_Cell)
         self._second: defaultdict[str, _Cell] = defaultdict(_Cell)
         self._followed: Draft | None = None
@@ -109,13 +100,13 @@ class Acceptance:
         """Start an answer: observations of earlier answers count half."""
         self._followed = None
         for cell in (*self._by_evidence.values(), *self._by_place.values()):
-            cell.fade(_BETWEEN_ANSWERS)
+            cell.fade(BETWEEN_ANSWERS)
 
     def chances(self, draft: Draft) -> list[float]:
         """Return the acceptance probability of each token of a draft."""
         cells, source, confidence = self._by_evidence.get, draft.source, confidence_of(draft)
         return [
-            cells((source, bisect_right(_CONFIDENCES, sure), group), _NO_EVIDENCE).share(sure)
+            cells((source, bisect_right(CONFIDENCES, sure), group), _NO_EVIDENCE).share(sure)
             for sure, group in zip(confidence, _groups_of(len(confidence)), strict=True)
         ]
 
@@ -123,7 +114,7 @@ class Acceptance:
         """Return the acceptance probability of each token that a draft offers beside its chain."""
         cells, source, offers = self._by_evidence.get, _beside(draft.source), draft.offers
         return [
-            cells((source, bisect_right(_CONFIDENCES, offer.confidence), 0), _NO_EVIDENCE).share(offer.confidence)
+            cells((source, bisect_right(CONFIDENCES, offer.confidence), 0), _NO_EVIDENCE).share(offer.confidence)
             for offer in (offers.nodes if offers else ())
         ]
 
@@ -132,7 +123,7 @@ class Acceptance:
         length = len(draft.tokens)
         cells, source, proven = self._by_evidence.get, draft.source, self.proven(draft.source, length)
         return [
-            cells((source, bisect_right(_CONFIDENCES, sure), group), _NO_EVIDENCE).share(min(sure, least))
+            cells((source, bisect_right(CONFIDENCES, sure), group), _NO_EVIDENCE).share(min(sure, least))
             for sure, least, group in zip(confidence_of(draft), proven, _groups_of(length), strict=True)
         ]
 
@@ -162,23 +153,23 @@ class Acceptance:
 
     def _expected(self, source: str, group: int, like: str) -> float:
         key, agreed = (source, group), self._agreed.get(source, _NO_EVIDENCE)
-        prior = self._expected(like, group, "") if like else agreed.share(_UNSEEN)
+        prior = self._expected(like, group, "") if like else agreed.share(UNSEEN)
         lasting = self._lasting.get(key, _NO_EVIDENCE).share(0.0)
         return self._by_place.get(key, _NO_EVIDENCE).share(max(prior, lasting))
 
     def knows(self, source: str) -> bool:
         """Tell whether a source has more observations than its prior weighs."""
-        return self._by_place.get((source, 0), _NO_EVIDENCE).weight > _PRIOR
+        return self._by_place.get((source, 0), _NO_EVIDENCE).weight > PRIOR
 
     def second(self, source: str) -> float:
         """Return the acceptance probability of a source's sibling where its first choice is rejected."""
-        return self._second.get(source, _NO_EVIDENCE).share(_SECOND_CHOICE)
+        return self._second.get(source, _NO_EVIDENCE).share(SECOND_CHOICE)
 
     def expect(self, source: str, agreed: float) -> None:
         """Take a measured agreement, 0 to 1, as the prior of a source without observations."""
-        self._agreed[source].recall(_HINT * agreed, _HINT)
-        for group in range(len(_PLACES) + 1):
-            self._lasting[source, group].recall(_HINT * agreed, _HINT)
+        self._agreed[source].recall(HINT * agreed, HINT)
+        for group in range(len(PLACES) + 1):
+            self._lasting[source, group].recall(HINT * agreed, HINT)
 
     def shown(self, source: str) -> dict[str, Json]:
         """Return the recent and long-run observations of a source, as a table for `recall`."""
@@ -212,7 +203,7 @@ class Acceptance:
     def learn(self, source: str, hindsight: Hindsight, part_reader: str = "") -> None:
         """Learn from tokens that were never part of a draft: each counts for every place of a draft."""
         for sure, right in hindsight:
-            for group in range(len(_PLACES) + 1):
+            for group in range(len(PLACES) + 1):
                 for cell in self._cells(source, sure, group, part_reader):
                     cell.observe(right)
 
@@ -222,7 +213,7 @@ class Acceptance:
         A shared pass emits one token, so it says nothing about later draft tokens, which would stay unproven.
         """
         if self._followed is None and draft.tokens:
-            self._followed, self._since = draft.shortened(_FOLLOWED), []
+            self._followed, self._since = draft.shortened(FOLLOWED), []
         if (followed := self._followed) is not None:
             self._since += emitted
             right = common_prefix(followed.tokens, self._since)
@@ -235,7 +226,7 @@ class Acceptance:
         if not draft.tokens:
             return
         for offer, right in decided_offers(draft, emitted):
-            self._by_evidence[_beside(draft.source), bisect_right(_CONFIDENCES, offer.confidence), 0].observe(right)
+            self._by_evidence[_beside(draft.source), bisect_right(CONFIDENCES, offer.confidence), 0].observe(right)
         decided: set[_Cell] = set()
         for place, (proposed, sure, token) in enumerate(zip(draft.tokens, confidence_of(draft), emitted, strict=False)):
             right = proposed == token
@@ -249,11 +240,11 @@ class Acceptance:
                 break
         for (source, *_), cell in chain(self._by_evidence.items(), self._by_place.items()):
             if source == draft.source and cell not in decided:
-                cell.fade(_UNUSED)
+                cell.fade(UNUSED)
 
     def _cells(self, source: str, sure: float, group: int, part_reader: str) -> tuple[_Cell, ...]:
         """Return all cells that one draft token updates."""
-        lately = self._by_evidence[source, bisect_right(_CONFIDENCES, sure), group], self._by_place[source, group]
+        lately = self._by_evidence[source, bisect_right(CONFIDENCES, sure), group], self._by_place[source, group]
         read_part = part_reader and source.startswith(part_reader)
         return lately if read_part else (*lately, self._lasting[source, group])
 
@@ -265,11 +256,11 @@ def _beside(source: str) -> str:
 
 def confidence_of(draft: Draft) -> Sequence[float]:
     """Return a draft's confidence, or a constant one for a drafter that states none."""
-    return draft.confidence or (_NO_OPINION,) * len(draft.tokens)
+    return draft.confidence or (NO_OPINION,) * len(draft.tokens)
 
 
 def _group(place: int) -> int:
-    return bisect_right(_PLACES, place)
+    return bisect_right(PLACES, place)
 
 
 def _groups(length: int) -> range:

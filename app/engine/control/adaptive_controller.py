@@ -6,11 +6,11 @@ It never drafts for long at a loss: see `loss_budget`. The rules are in `policy`
 
 from dataclasses import replace
 
+from app.engine.constants import POLL_SHARE
 from app.engine.control.acceptance import Acceptance
 from app.engine.control.controller_state import AnswerSettings, ControllerState
 from app.engine.control.draft_model_cost import ModelCost
 from app.engine.control.policy import AdaptiveModelPolicy, DraftLengthPolicy
-from app.engine.control.suffix_polling import POLL_SHARE
 from app.engine.costs.pass_cost import VerifyCurve
 from app.engine.decoding.controller import RoundPlan
 from app.engine.decoding.round import Round

@@ -5,6 +5,7 @@ The policies read a `ControllerState` and change nothing. `AdaptiveController` a
 
 from dataclasses import dataclass, field, replace
 
+from app.engine.constants import PROBE_SHARE, RATE_MEMORY
 from app.engine.control.acceptance import Acceptance
 from app.engine.control.draft_model_cost import ModelCost
 from app.engine.control.loss_budget import LossBudget
@@ -13,11 +14,6 @@ from app.engine.costs.pass_cost import VerifyCurve
 from app.engine.decoding.round import Round
 from drafters.base import Draft
 from drafters.hybrid import Ask, ModelRequest
-
-PROBE_SHARE = 0.01
-"""Share of the time for probes of a draft model that does not pay off now."""
-_MEMORY = 0.93
-"""Factor on the past at each round in the achieved throughput."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +46,8 @@ class Throughput:
 
     def observe(self, emitted: int, companions: int, seconds: float) -> None:
         """Count a round and the tokens of its companions."""
-        self._tokens = _MEMORY * self._tokens + emitted + companions
-        self._seconds = _MEMORY * self._seconds + seconds
+        self._tokens = RATE_MEMORY * self._tokens + emitted + companions
+        self._seconds = RATE_MEMORY * self._seconds + seconds
 
 
 class ProbeBudget:

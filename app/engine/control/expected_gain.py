@@ -15,13 +15,10 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from operator import mul
 
+from app.engine.constants import MARGIN, NEARLY_FREE
 from app.engine.costs.pass_cost import VerifyCurve
 
-MARGIN = 0.03
-"""Least expected gain of a draft, in tokens: estimates have errors, plain decoding has none."""
 _HALVINGS = 20
-_NEARLY_FREE = 0.15
-"""Most extra time, in tokens, of a pass over draft tokens whose rows are wanted in any case."""
 
 Seconds = Callable[[int], float]
 """Seconds of a drafter as a function of the draft length."""
@@ -126,7 +123,7 @@ def best_size(gains: Sequence[float], curve: VerifyCurve, throughput: float) -> 
 
 def nearly_free(longest: int, curve: VerifyCurve) -> int:
     """Return the longest draft whose pass takes hardly more time than that of one token; 0 for none."""
-    most = (1 + _NEARLY_FREE) * curve.seconds(1) - curve.aftermath
+    most = (1 + NEARLY_FREE) * curve.seconds(1) - curve.aftermath
     return next((n for n in range(longest, 0, -1) if curve.seconds(1 + n) <= most), 0)
 
 

@@ -8,40 +8,32 @@ the prompt.
 
 import math
 
+from app.engine.constants import (
+    BUDGET_TOKENS,
+    BY_CHANCE,
+    FIRST_LENGTH,
+    FIRST_TOKENS,
+    HARDLY_DEARER,
+    INFILL_LENGTH,
+    INFILL_SHARE,
+    LEAST_FREE,
+    LEAST_REST,
+    LEAST_TOKENS,
+    LENGTH_SHARE,
+    LENT_TO_READ,
+    LOAN_TOKENS,
+    RUN_TOKENS,
+    SAVINGS_SHARE,
+    TIME_SHARE,
+    TRUST_SHARE,
+)
 from app.engine.costs.pass_cost import VerifyCurve
-
-BUDGET_TOKENS, TIME_SHARE, _SAVINGS_SHARE = 0.75, 0.015, 0.5
-"""Parts of the budget: time of tokens, share of the answer's time, share of the time that it saved so far."""
-_LENGTH_SHARE, _INFILL_SHARE = 0.015, 0.01
-"""Share of the last answers' length that may be lost instead where they were short, and of infills: some infills have
-half as many tokens as others."""
-_INFILL_LENGTH = 12.0
-"""Tokens of an infill before any was seen: infills say nothing of answers, nor answers of infills."""
-_TRUST_SHARE = 0.5
-"""Extra budget, as a share of it, where the lower bounds promise no expected loss."""
-RUN_TOKENS = 2.0
-"""Budget in tokens after a run of matching tokens of a copy, verified or not: an answer that lost its
-budget in the first rounds could otherwise make no copy at all."""
-LOAN_TOKENS = 4.0
-"""Loan in tokens, once in an answer, for a proven draft model to read the prompt."""
-_LENT_TO_READ = 3.0
-"""Part of the loan for reading: a model that has read but can't draft any more has read in vain."""
-_LEAST_REST = 4.0
-"""Least number of tokens that an answer is expected to go on for."""
-_BY_CHANCE = 4
-"""Matching tokens in a row that may occur without a copy."""
-_FIRST_TOKENS, _LEAST_FREE = 3, 0.2
-"""Free draft tokens that must be affordable before anything is measured, and their least budget."""
-_LEAST_TOKENS = 0.12
-"""Least budget, in tokens: there are answers of four tokens."""
-_FIRST_LENGTH, _HARDLY_DEARER = 4, 0.1
-"""Longest first draft of a copy in tokens, and its largest cost beyond its first token, in tokens' time."""
 
 
 def first_length(curve: VerifyCurve) -> int:
     """Return the longest first draft of a copy: most copies break off at once, so further tokens must be cheap."""
-    most = curve.seconds(2) + _HARDLY_DEARER * curve.seconds(1)
-    return next((n for n in range(_FIRST_LENGTH, 1, -1) if curve.seconds(1 + n) <= most), 1)
+    most = curve.seconds(2) + HARDLY_DEARER * curve.seconds(1)
+    return next((n for n in range(FIRST_LENGTH, 1, -1) if curve.seconds(1 + n) <= most), 1)
 
 
 def kept_back(curve: VerifyCurve, tokens: float) -> float:
@@ -49,8 +41,8 @@ def kept_back(curve: VerifyCurve, tokens: float) -> float:
 
     A draft model may use the whole budget, since it reads a prompt first.
     """
-    cost = curve.seconds(1 + _FIRST_TOKENS) / curve.seconds(1) - 1
-    return tokens - min(tokens, max(_LEAST_FREE, cost))
+    cost = curve.seconds(1 + FIRST_TOKENS) / curve.seconds(1) - 1
+    return tokens - min(tokens, max(LEAST_FREE, cost))
 
 
 def run_trust(run: int, curve: VerifyCurve) -> float:
@@ -58,7 +50,7 @@ def run_trust(run: int, curve: VerifyCurve) -> float:
 
     Where one-token passes are slower after wide passes, no copy would be affordable without it.
     """
-    return min(RUN_TOKENS + curve.aftermath / curve.seconds(1), max(0, run - _BY_CHANCE) / 2)
+    return min(RUN_TOKENS + curve.aftermath / curve.seconds(1), max(0, run - BY_CHANCE) / 2)
 
 
 class LossBudget:
@@ -71,7 +63,7 @@ class LossBudget:
     def __init__(self) -> None:
         self.tokens = BUDGET_TOKENS
         """Budget of an answer that has saved nothing yet."""
-        self._lengths = {False: BUDGET_TOKENS / _LENGTH_SHARE, True: _INFILL_LENGTH}
+        self._lengths = {False: BUDGET_TOKENS / LENGTH_SHARE, True: INFILL_LENGTH}
         """Expected tokens of an answer, and of an infill."""
         self._infill = False
         self.begin(0)
@@ -86,10 +78,10 @@ class LossBudget:
         The previous one counts half in a geometric mean, so that short answers weigh as much as long ones.
         """
         if emitted:
-            self._lengths[self._infill] = min(math.sqrt(self._length * emitted), BUDGET_TOKENS / _LENGTH_SHARE)
+            self._lengths[self._infill] = min(math.sqrt(self._length * emitted), BUDGET_TOKENS / LENGTH_SHARE)
         self._infill = infill
-        self.tokens = max(_LEAST_TOKENS, (_INFILL_SHARE if infill else _LENGTH_SHARE) * self._length)
-        self._trust = _TRUST_SHARE * self.tokens
+        self.tokens = max(LEAST_TOKENS, (INFILL_SHARE if infill else LENGTH_SHARE) * self._length)
+        self._trust = TRUST_SHARE * self.tokens
         self._has_lent = False
         self.seconds = 0.0
         self.saved = 0.0
@@ -103,7 +95,7 @@ class LossBudget:
 
         A part of the time saved in this answer or, less what was lost before, a small share of its time.
         """
-        risked = self.saved if self.saved < 0 else _SAVINGS_SHARE * self.saved
+        risked = self.saved if self.saved < 0 else SAVINGS_SHARE * self.saved
         return self.tokens * one + TIME_SHARE * self.seconds + risked - self.spent
 
     def trust(self, proof: float) -> float:
@@ -112,7 +104,7 @@ class LossBudget:
 
     def rest(self, emitted: int) -> float:
         """Return the expected number of further tokens: as in the last answers, or half of those `emitted`."""
-        return max(self._length - emitted, emitted / 2, _LEAST_REST)
+        return max(self._length - emitted, emitted / 2, LEAST_REST)
 
     def can_lend(self, reading: float, worth: float, one: float) -> bool:
         """Tell whether a draft model can get the loan to read the prompt, once in an answer.
@@ -122,7 +114,7 @@ class LossBudget:
         """
         if self._has_lent or self._infill:
             return False
-        return reading < one * min(worth, _LENT_TO_READ + self.left(one) / one)
+        return reading < one * min(worth, LENT_TO_READ + self.left(one) / one)
 
     def lend(self) -> None:
         """Add the loan to this answer's budget."""

@@ -12,7 +12,17 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from operator import mul
 
-from app.engine.control.controller_state import PROBE_SHARE, ControllerState
+from app.engine.constants import (
+    CHECK_AGAIN,
+    FIRST_DELAY,
+    GROWTH,
+    HORIZON,
+    MODEL_MARGIN,
+    PROBE_LENGTH,
+    PROBE_SHARE,
+    TIME_SHARE,
+)
+from app.engine.control.controller_state import ControllerState
 from app.engine.control.draft_model_cost import SMALLEST_WINDOW, WINDOWS, ModelCost
 from app.engine.control.expected_gain import (
     Seconds,
@@ -24,24 +34,11 @@ from app.engine.control.expected_gain import (
     no_time,
     worth_of_rest,
 )
-from app.engine.control.loss_budget import TIME_SHARE, first_length, kept_back, run_trust
+from app.engine.control.loss_budget import first_length, kept_back, run_trust
 from app.engine.decoding.controller import places_of, with_siblings
 from drafters.base import NO_DRAFT, Draft, Offers
 from drafters.branching import ranked, tree_draft
 from drafters.hybrid import Ask, ModelRequest, checked_source
-
-_PROBE_LENGTH = 2
-"""Tokens of a probe."""
-_MODEL_MARGIN = 0.1
-"""Least expected gain of a draft model, in tokens: its draft does not exist yet, so the estimate is less certain."""
-_FIRST_DELAY = 0.25
-"""Most delay of an answer's first token for the sake of later ones, as a share of a one-token pass."""
-_GROWTH = 2
-"""Tokens of a copy's next draft for each of its accepted tokens."""
-CHECK_AGAIN = 16
-"""Most rounds until the next probe of a draft model is computed anew."""
-_HORIZON = 30
-"""Least number of rounds that an answer is expected to go on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,12 +137,12 @@ class DraftLengthPolicy:
         cost: Callable[[int], float] = lambda n: (seconds(n + 1) - one + after + draft_seconds(n)) / one  # noqa: E731
         # Before the first token nothing is on the screen, so a delay is most visible.
         if self.state.progress.rounds == 0:
-            return affordable(longest, cost, (), _FIRST_DELAY, 0.0)
+            return affordable(longest, cost, (), FIRST_DELAY, 0.0)
         return affordable(longest, cost, lower_bounds, left / one + proof - kept, self.state.losses.trust(proof))
 
     def _longest_copy(self) -> int:
         # Only accepted tokens show that a copy is long: repeated phrases break off after a few tokens.
-        return max(first_length(self.state.curve), _GROWTH * self.state.polling.run)
+        return max(first_length(self.state.curve), GROWTH * self.state.polling.run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +197,7 @@ class AdaptiveModelPolicy:
             return None
         rounds, emitted = state.progress.rounds, state.progress.emitted
         a_round = state.losses.seconds / rounds if rounds else state.curve.seconds(1)
-        cost = model.probing(state.request.unread, _PROBE_LENGTH, emitted, state.curve)
+        cost = model.probing(state.request.unread, PROBE_LENGTH, emitted, state.curve)
         # Probe budget and loss budget both grow with the time of the answer, each by its share.
         waits = (cost - state.probes.seconds) / PROBE_SHARE, (cost - state.losses_left) / TIME_SHARE
         return max(0, math.ceil(max(waits) / a_round))
@@ -242,7 +239,7 @@ class AdaptiveModelPolicy:
             ways = {0, model.read_along(read, agreed)}
             valued = [self.valued(model, free.source, agreed[:given], read, limit) for given in sorted(ways)]
             gain, request = max(valued, key=lambda each: each[0])
-            if request.length and gain > free_worth + _MODEL_MARGIN:
+            if request.length and gain > free_worth + MODEL_MARGIN:
                 return request
         # A probe needs only the last tokens. Reading all that it missed costs more each round.
         return self._probe(model, min(windows[0], WINDOWS[0]), limit)
@@ -261,7 +258,7 @@ class AdaptiveModelPolicy:
             if (places := self.lengths.affordable_length(limit, reading, bounds, state.losses_left)) < length:
                 length, gain = best_length(chances[:places], state.curve, state.rate, draft_seconds)
         # Unread tokens are read once and serve all later rounds, so their cost is spread over these.
-        rounds = max(_HORIZON, state.progress.rounds)
+        rounds = max(HORIZON, state.progress.rounds)
         gain -= state.rate * (model.reading(unread) - model.reading(1)) / rounds
         if given and length:
             return gain, ModelRequest(Ask.CHECK, given, unread=unread)
@@ -269,7 +266,7 @@ class AdaptiveModelPolicy:
 
     def _probe(self, model: ModelCost, unread: int, limit: int) -> ModelRequest:
         """Return the request for a short draft where the probe budget covers it, else an empty request."""
-        state, length = self.state, min(_PROBE_LENGTH, limit)
+        state, length = self.state, min(PROBE_LENGTH, limit)
         cost = model.probing(unread, length, state.progress.emitted, state.curve)
         if cost > min(state.probes.seconds, state.losses_left) or not self._can_pay(model):
             return ModelRequest(unread=unread)

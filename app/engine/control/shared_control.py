@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
+from app.engine.constants import MARGIN
 from app.engine.control.adaptive_controller import AdaptiveController
-from app.engine.control.expected_gain import MARGIN, best_length
+from app.engine.control.expected_gain import best_length
 from app.engine.costs.pass_cost import VerifyCurve
 from app.engine.decoding.controller import FixedLength, RoundPlan
 from app.engine.decoding.round import Round

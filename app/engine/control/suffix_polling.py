@@ -6,18 +6,10 @@ GPU. The longer polls find nothing, the longer the pause, so that a copy is noti
 without one. The more a poll costs, the sooner and the longer the pause grows.
 """
 
+from app.engine.constants import DEAR_POLL, IN_VAIN, MOST_IN_VAIN, NEW_POLL, POLL_SHARE, QUICKEST
 from app.engine.decoding.round import Round
 from drafters.base import Draft
 from models.base import common_prefix
-
-POLL_SHARE = 0.01
-"""Most cost of a poll, in tokens' time, at which every round polls."""
-_IN_VAIN, _MOST_IN_VAIN = 8, 56
-"""Polls without a find that lengthen the pause (rounds between two polls) by one round; and the most that count."""
-_DEAR, _QUICKEST = 2, 4
-"""Cost of a poll, in multiples of the limit above, from which pauses grow faster; and the largest such factor."""
-_NEW = 0.1
-"""Weight of the latest poll in the average cost of polls."""
 
 
 class SuffixPolling:
@@ -54,11 +46,11 @@ class SuffixPolling:
         self.run = self.run + right if unbroken else right // 2
         verified = len(round_.draft.tokens) > 0
         found = round_.accepted if proposed.offers else right
-        self._in_vain = 0 if verified and found else min(self._in_vain + 1, _MOST_IN_VAIN)
+        self._in_vain = 0 if verified and found else min(self._in_vain + 1, MOST_IN_VAIN)
         if not verified and not model_ran:
             # The cost of a verified draft is part of its gain already.
-            self._seconds += (round_.draft_seconds - self._seconds) * (_NEW if self._seconds else 1.0)
+            self._seconds += (round_.draft_seconds - self._seconds) * (NEW_POLL if self._seconds else 1.0)
         dearness = self._seconds * throughput / POLL_SHARE
-        growth = min(max(1.0, dearness / _DEAR), _QUICKEST) if dearness > 1 else 0.0
-        self._pause = 1 + int(growth * self._in_vain / _IN_VAIN)
+        growth = min(max(1.0, dearness / DEAR_POLL), QUICKEST) if dearness > 1 else 0.0
+        self._pause = 1 + int(growth * self._in_vain / IN_VAIN)
         self._rounds, self._follows = 1, right > 0

@@ -11,17 +11,8 @@ where c is the cost of a draft model's step over T(1). n = 0 gives 1: a draft th
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-ACCEPTANCE = {"chat": 0.69, "summaries": 0.80, "code": 0.97}
-"""Acceptance probability by kind of text: Qwen2.5-Coder 0.5B drafting for the 1.5B at temperature 0.7."""
-TEXT_ACCEPTANCE = {"questions": 0.58, "chat": 0.62, "code": 0.81}
-"""The same for a draft model that drafts text: SmolLM2-135M for the 1.5B at temperature 0, drafts of three tokens."""
-CHEAP_ROW, DEAR_ROW = 0.15, 1.0
-"""Assumed range of a further token's cost in a pass, over T(1), where nothing was measured.
+from app.engine.constants import ACCEPTANCE, CHEAP_ROW, DEAR_ROW, TEXT_ACCEPTANCE, WORTH
 
-Measured: less than a sixth with localspec's kernels, up to a whole T(1) without them.
-"""
-WORTH = 1.05
-"""Least predicted speed-up for which a draft model is worth its memory."""
 _ASSUMED_WIDTHS = (*range(1, 10), 12, 16, 24, 32)
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from app.engine.constants import WORTH
 from app.engine.costs.known_costs import KnownCosts, known_draft
 from app.engine.costs.speedup_for_files import foresee
-from app.engine.costs.speedup_model import WORTH
 from models.gguf.bytes_read import bytes_a_token
 from models.gguf.header import read_model
 from models.llama.devices import gpus

@@ -251,7 +251,7 @@ def test_what_a_source_showed_in_the_long_run_outlasts_answers_in_which_it_was_n
     assert proved_after(0) > 0.95
     assert proved_after(20) > 0.9
     with pytest.MonkeyPatch.context() as broken, caught():
-        broken.setattr("app.engine.control.acceptance._LASTING", 0.0)
+        broken.setattr("app.engine.control.acceptance.LASTING", 0.0)
         assert proved_after(20) > 0.9
 
 

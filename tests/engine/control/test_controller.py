@@ -7,10 +7,9 @@ from unittest.mock import patch
 import pytest
 from adapting import EVEN, FLAT, MODEL, ROOM, STEEP, free, goes_on, model_cost, new, observe, played, request, select
 
+from app.engine.constants import BUDGET_TOKENS, POLL_SHARE, PROBE_SHARE, TIME_SHARE
 from app.engine.control.adaptive_controller import AdaptiveController
-from app.engine.control.controller_state import PROBE_SHARE
-from app.engine.control.loss_budget import BUDGET_TOKENS, TIME_SHARE, kept_back
-from app.engine.control.suffix_polling import POLL_SHARE
+from app.engine.control.loss_budget import kept_back
 from app.engine.decoding.round import Round
 from app.engine.decoding.verify import Verdict
 from drafters.base import NO_DRAFT, Draft

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from replay import Played, Trace
 
+from app.engine.constants import BUDGET_TOKENS, LOAN_TOKENS, PROBE_SHARE, RUN_TOKENS, TIME_SHARE
 from app.engine.control.adaptive_controller import AdaptiveController
-from app.engine.control.controller_state import PROBE_SHARE
 from app.engine.control.draft_model_cost import ModelCost
-from app.engine.control.loss_budget import BUDGET_TOKENS, LOAN_TOKENS, RUN_TOKENS, TIME_SHARE, LossBudget, run_trust
+from app.engine.control.loss_budget import LossBudget, run_trust
 from app.engine.costs.pass_cost import VerifyCurve
 from app.engine.decoding.round import Round
 from app.engine.decoding.verify import Verdict

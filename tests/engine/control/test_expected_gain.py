@@ -9,7 +9,8 @@ from curves import PUBLISHED
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.engine.control.expected_gain import MARGIN, Seconds, affordable, best_length, break_even, no_time
+from app.engine.constants import MARGIN
+from app.engine.control.expected_gain import Seconds, affordable, best_length, break_even, no_time
 from app.engine.costs.pass_cost import VerifyCurve
 
 Rule = Callable[[Sequence[float], VerifyCurve, float, Seconds], tuple[int, float]]

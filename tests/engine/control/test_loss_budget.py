@@ -4,7 +4,8 @@ import pytest
 from adapting import controller, played
 from checking import caught
 
-from app.engine.control.loss_budget import BUDGET_TOKENS, LossBudget, kept_back
+from app.engine.constants import BUDGET_TOKENS
+from app.engine.control.loss_budget import LossBudget, kept_back
 from app.engine.costs.pass_cost import VerifyCurve
 from drafters.base import Draft
 
@@ -103,7 +104,7 @@ def test_where_passes_are_dear_and_answers_short_one_guess_is_all_that_may_be_wr
     assert drafts_after(0, 20) == drafts_after(9, 200) == 2
     check()
     with pytest.MonkeyPatch.context() as broken, caught():
-        broken.setattr("app.engine.control.loss_budget._LENGTH_SHARE", 1.0)
+        broken.setattr("app.engine.control.loss_budget.LENGTH_SHARE", 1.0)
         check()
 
 

@@ -8,9 +8,10 @@ from answering import Make, replayed, trace
 from checking import caught
 from replay import Played, Trace
 
+from app.engine.constants import BUDGET_TOKENS, LOAN_TOKENS, TIME_SHARE
 from app.engine.control.adaptive_controller import AdaptiveController
 from app.engine.control.draft_model_cost import ModelCost
-from app.engine.control.loss_budget import BUDGET_TOKENS, LOAN_TOKENS, TIME_SHARE, LossBudget
+from app.engine.control.loss_budget import LossBudget
 from app.engine.costs.pass_cost import VerifyCurve
 from app.engine.decoding.round import Round
 from drafters.base import NO_DRAFT
@@ -35,7 +36,7 @@ def test_a_draft_model_that_has_proved_itself_is_lent_the_time_to_read_the_whole
     lent = after_good_ones(last)
     assert read_in(lent.rounds[1]) > 1.6
     assert lent.rounds[1].accepted > 1
-    with patch("app.engine.control.loss_budget._LENT_TO_READ", 0.0):
+    with patch("app.engine.control.loss_budget.LENT_TO_READ", 0.0):
         unlent = after_good_ones(last)
     assert 0 < read_in(unlent.rounds[1]) < 1.6, "the end of it alone, and guesses"
     assert lent.speedup > unlent.speedup
@@ -89,7 +90,7 @@ def test_one_that_was_right_long_ago_is_lent_the_time_though_the_last_answers_di
         return adaptive.policy.loan(adaptive.state.model, PROMPT, 31) is not None
 
     assert lends()
-    with patch("app.engine.control.acceptance._LASTING", 0.0), caught():
+    with patch("app.engine.control.acceptance.LASTING", 0.0), caught():
         assert lends()
 
 
@@ -138,7 +139,7 @@ def test_nothing_is_lent_that_an_answer_like_the_last_ones_is_too_short_to_pay_b
 
     assert lends_after_answers_of(60)
     assert not lends_after_answers_of(4)
-    with patch("app.engine.control.loss_budget._LEAST_REST", 50.0), caught():
+    with patch("app.engine.control.loss_budget.LEAST_REST", 50.0), caught():
         assert not lends_after_answers_of(4)
 
 

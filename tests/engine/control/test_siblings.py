@@ -6,10 +6,11 @@ from itertools import combinations, product
 import pytest
 from adapting import controller, observe, select
 
+from app.engine.constants import MARGIN
 from app.engine.control.acceptance import Acceptance
 from app.engine.control.adaptive_controller import AdaptiveController
 from app.engine.control.draft_model_cost import ModelCost
-from app.engine.control.expected_gain import MARGIN, best_siblings
+from app.engine.control.expected_gain import best_siblings
 from app.engine.conversation.messages import Said
 from app.engine.costs.pass_cost import VerifyCurve
 from app.engine.decoding.controller import FixedLength, with_siblings

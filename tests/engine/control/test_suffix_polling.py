@@ -7,8 +7,8 @@ from adapting import EVEN, FLAT, MODEL, ROOM, free, model_cost, new, played, req
 from checking import caught
 
 import app.engine.control.suffix_polling
+from app.engine.constants import CHECK_AGAIN
 from app.engine.control.adaptive_controller import AdaptiveController
-from app.engine.control.policy import CHECK_AGAIN
 from app.engine.control.suffix_polling import SuffixPolling
 from app.engine.decoding.round import Round
 from app.engine.decoding.verify import Verdict

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 import pytest
 from adapting import EVEN, free, new, played
 
+from app.engine.constants import RUN_TOKENS
 from app.engine.control.draft_model_cost import ModelCost
 from app.engine.control.expected_gain import best_length, can_pay
-from app.engine.control.loss_budget import RUN_TOKENS, run_trust
+from app.engine.control.loss_budget import run_trust
 from app.engine.costs.graph_switch_cost import Aftermath
 from app.engine.costs.pass_cost import VerifyCurve
 

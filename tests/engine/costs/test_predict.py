@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from raw_gguf import VOCABULARY, Weights, write_raw
 
+from app.engine.constants import ACCEPTANCE
 from app.engine.costs.known_costs import KnownCosts, known_draft, known_target
 from app.engine.costs.speedup_for_files import foresee, foresee_file
-from app.engine.costs.speedup_model import ACCEPTANCE, Costs, Gain, assumed_verify, best_gain, expected_emitted, predict
+from app.engine.costs.speedup_model import Costs, Gain, assumed_verify, best_gain, expected_emitted, predict
 from app.engine.costs.tuned import Setting, Tuned, TunedDraft, store_tuned, store_tuned_draft
 from models.gguf.bytes_read import bytes_a_token
 from models.gguf.header import read_model

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from adapting import controller, model_cost
 from replay import Cost, Played, ReplayModel, Trace, play
 
+from app.engine.constants import BUDGET_TOKENS, LOAN_TOKENS
 from app.engine.control.adaptive_controller import AdaptiveController
 from app.engine.control.draft_model_cost import ModelCost
-from app.engine.control.loss_budget import BUDGET_TOKENS, LOAN_TOKENS
 from app.engine.costs.pass_cost import VerifyCurve
 from drafters.base import Drafter
 from drafters.draft_model import DraftModel
