@@ -8,24 +8,26 @@ from app.flags.declaring import ModelName, SectionedCommand, add_options, option
 from app.flags.epilog import EXIT_CODES
 from app.flags.number_types import FiniteRange
 from app.flags.options import THREADS
+from app.forge.methods.registry import METHODS
 
-METHODS = ("eagle3",)
 _HOW, _DATA, _OUTPUT = "How to make it", "What it learns from", "Output"
-_METHOD_HELP = "Kind of drafter: eagle3, a one-layer head that reads three of the target's layers."
-_MINUTES_HELP = "Minutes to spend in all; a later run with more goes on from what was done."
+_METHOD_HELP = f"Kind of drafter: {'; '.join(f'{name}, {what}' for name, what in METHODS.items())}."
+_MINUTES_HELP = "Minutes to spend in all; a later run with more goes on from what was done.  [default: 60]"
 _DATA_HELP = "Prompts of your own, as JSON lines as for bench; the target answers them first."
 _HISTORY_HELP = "Use the prompts of your saved conversations too. Nothing leaves this machine."
 _OUT_HELP = "File of the drafter.  [default: one that `run TARGET` finds]"
-_KIND_HELP = "Type of its weights; q4_0 is half as large, and a little less accepted."
+_KIND_HELP = "Type of its weights; q4_0 is half as large, and a little less accepted.  [default: q8_0]"
 _TRAINING_HELP = "Without: only compute the head, in a minute and without torch; it is seldom accepted."
 _KEEP_HELP = "Keep the drafter even if the trial shows that it does not pay."
+_DRAFT_HELP = "Draft model that the method begins with.  [default: the best one of this machine]"
 _DEVICE_HELP = "Device that trains; auto takes a GPU where torch finds one."
 
 _OPTIONS = (
-    option(_HOW, "--method", default=METHODS[0], type=click.Choice(METHODS), help=_METHOD_HELP),
-    option(_HOW, "--minutes", default=60.0, type=FiniteRange(min=0.1, max=100_000), help=_MINUTES_HELP),
+    option(_HOW, "--method", default="eagle3", type=click.Choice(tuple(METHODS)), help=_METHOD_HELP),
+    option(_HOW, "--minutes", type=FiniteRange(min=0.1, max=100_000), help=_MINUTES_HELP),
     option(_HOW, "--training/--no-training", "train", default=True, help=_TRAINING_HELP),
-    option(_HOW, "--quantisation", default="q8_0", type=click.Choice(("q8_0", "q4_0")), help=_KIND_HELP),
+    option(_HOW, "--quantisation", type=click.Choice(("q8_0", "q4_0")), help=_KIND_HELP),
+    option(_HOW, "--draft", type=ModelName(), metavar="MODEL", help=_DRAFT_HELP),
     option(_HOW, "--device", default="auto", type=click.Choice(("auto", "cpu", "cuda", "mps")), help=_DEVICE_HELP),
     option(_HOW, "-t", "--threads", default=0, type=THREADS, help="Number of threads; 0: one per physical core."),
     option(_HOW, "--on-battery", is_flag=True, help="Forge even while this machine runs on its battery."),

@@ -8,11 +8,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from app.forge.eagle3 import Head, Shape
-from app.forge.export import matrix_of
-from app.forge.parts import Parts
+from app.forge.answering.parts import Parts
+from app.forge.files.reading import matrix_of
 from app.forge.request import ForgeRequest
-from app.forge.training import Batches, Trainer, until
+from app.forge.training.eagle3_head import Head, Shape
+from app.forge.training.head_facts import HeadFacts
+from app.forge.training.trainer import Batches, Trainer, until
 from models.errors import LocalspecError, UsageError
 from models.system.machine import physical_cores
 
@@ -20,11 +21,13 @@ from models.system.machine import physical_cores
 class TrainingSession:
     """A head in training; the caller sets `seconds` and calls `save`."""
 
-    def __init__(self, request: ForgeRequest, checkpoint: Path, parts: Parts, start: dict[str, Any]) -> None:
+    def __init__(
+        self, request: ForgeRequest, facts: HeadFacts, checkpoint: Path, parts: Parts, start: dict[str, Any]
+    ) -> None:
         """Make the head from its start; raises UsageError for a device that is not there."""
         torch.set_num_threads(request.threads or physical_cores())
         torch.manual_seed(0)
-        facts, sizes, kept = request.facts, request.facts.sizes, start["kept"]
+        sizes, kept = facts.sizes, start["kept"]
         head = Head(Shape(facts.width, 3 * facts.width, sizes.heads, sizes.feed_forward, facts.epsilon, facts.base))
         of_rows, of_embedding, scale = (
             torch.from_numpy(start[name]).float() for name in ("of_rows", "of_embedding", "scale")
