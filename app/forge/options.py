@@ -58,6 +58,8 @@ def forge() -> None:
       localspec forge TARGET                    a draft head (EAGLE-3), in an hour
       localspec forge TARGET --minutes 240      a better one; a later run goes on from an earlier one
       localspec forge TARGET --history          learn from your own prompts too
+      localspec forge TARGET --method medusa    heads that predict four places from the last layer
+      localspec forge TARGET --method distil    the starter, or --draft FILE, trained on its answers
       localspec forge make --help               all flags
 
     It says beforehand what it will take and what it may gain, and asks. Ctrl-C stops it, and the same command goes on.
@@ -72,8 +74,8 @@ def forge() -> None:
 def make(context: click.Context, /, target: str, **flags: Any) -> None:
     """Make a drafter for TARGET, a .gguf file or a name that `localspec models ls` shows.
 
-    Needs localspec[forge], which brings torch. The target answers prompts for 40 % of the time, a head learns from its
-    hidden rows for 50 %, and a trial on held-back prompts takes the rest.
+    Needs localspec[forge], which brings torch. The target answers prompts for a part of the time, the drafter learns
+    from them for half of it, and a trial on held-back prompts takes the rest.
     """
     from app.forge.command import run_forge
     from app.shell.log import open_log

@@ -15,6 +15,7 @@ from app.shell.paths import forge_work_folder, forged_folder
 from models.errors import LocalspecError, UsageError
 from models.gguf.fingerprint import fingerprint
 from models.library.catalog import find_model
+from models.library.forged import HEADS
 from models.system.home import at_home
 
 OWN_HELD = 8
@@ -64,7 +65,7 @@ def check_libraries(names: Sequence[str], method: str) -> None:
     """Raise LocalspecError where a library is missing that a method needs."""
     missing = [name for name in names if find_spec(name) is None]
     if missing:
-        other = " --no-training makes a weaker head without torch, in a minute." if method == "eagle3" else ""
+        other = " --no-training makes a weaker head without torch, in a minute." if method in HEADS else ""
         raise LocalspecError(
             f"forge needs {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed.",
             hint=f"Install it: {install_command('forge')}.{'' if 'gguf' in missing else other}",

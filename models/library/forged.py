@@ -11,7 +11,7 @@ from models.gguf.fingerprint import fingerprint
 from models.system.bounded_read import UnfitFile, read_regular
 
 FORMAT = 1
-HEADS = frozenset({"eagle3"})
+HEADS = frozenset({"eagle3", "medusa"})
 """Methods whose drafters are draft heads; those of all others are draft models."""
 _LARGEST = 1 << 16
 """Bytes of a card; what is larger is none."""

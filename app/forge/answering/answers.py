@@ -96,7 +96,7 @@ class Answerer:
 
     def __init__(self, path: Path, layers: Sequence[int], abort: AbortFlag, threads: int = 0) -> None:
         """Load the target, with a tap on the inputs of some layers where there are any; raises LocalspecError."""
-        copied = tuple(layers) if needs_copies(read_model(path)) else ()
+        copied = tuple(layers) if needs_copies(read_model(path), layers) else ()
         options = LlamaOptions(
             context_size=CONTEXT,
             texts=TOGETHER,

@@ -20,7 +20,7 @@ from app.forge.files.reading import matrix_of
 from app.forge.methods.base import Job, Made, Method, Plan
 from app.forge.request import ForgeRequest
 from app.forge.training.closed_form import closed_form, last_rows
-from app.forge.training.head_facts import head_facts
+from app.forge.training.head_facts import head_facts, kept_tokens
 
 _ANSWERING, _TRAINING = 0.4, 0.5
 """Shares of the minutes for the target's answers and for training; the rest is for measuring."""
@@ -115,11 +115,7 @@ class _HeadMaker:
         embedding = matrix_of(request.target, "token_embd.weight")
         of_rows, of_embedding = closed_form(answers, hidden, embedding)
         rows = np.concatenate([answer.rows[1:] for answer in answers]).astype(np.float32)
-        counts = np.zeros(request.facts.vocabulary, np.int64)
-        for drawn in parts.drawn():
-            counts += np.bincount(drawn, minlength=len(counts))[: len(counts)]
-        # Small ids are frequent tokens, which serves where too few were seen.
-        kept = np.sort(np.argsort(-counts, kind="stable")[: self._facts.kept])
+        kept = kept_tokens(parts, request.facts.vocabulary)
         start = {
             "of_rows": of_rows,
             "of_embedding": of_embedding,

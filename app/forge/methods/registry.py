@@ -9,6 +9,8 @@ if TYPE_CHECKING:
 
 METHODS = {
     "eagle3": "a one-layer head that reads three of the target's layers",
+    "medusa": "heads that each predict one place of a draft from the target's last row",
+    "distil": "a draft model, such as the starter, trained on the target's answers",
 }
 """Name, and what the drafter is. The file has a constant METHOD; one that makes heads is in `models.library.forged`."""
 

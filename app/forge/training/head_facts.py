@@ -1,8 +1,12 @@
-"""Facts about a target that an EAGLE-3 head is made from, read from its header."""
+"""Facts about a target that heads are made from, read from its header and its answers."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
+from app.forge.answering.parts import Parts
 from app.forge.files.head_file import HeadSizes
 from app.forge.target import facts_of
 from models.errors import PairError
@@ -38,7 +42,7 @@ class HeadFacts:
     @property
     def kept(self) -> int:
         """Tokens of the head's output: an eighth of the vocabulary, at least 4,096."""
-        return min(self.vocabulary, max(4096, self.vocabulary // 8 // 256 * 256))
+        return most_kept(self.vocabulary)
 
     @property
     def parameters(self) -> int:
@@ -67,10 +71,30 @@ def head_facts(target: Path) -> HeadFacts:
         width,
         tapped,
         facts.vocabulary,
-        _real(header, f"{architecture}.attention.layer_norm_rms_epsilon", 1e-5),
+        norm_epsilon(target),
         _real(header, f"{architecture}.rope.freq_base", 10000.0),
         facts.context,
     )
+
+
+def most_kept(vocabulary: int) -> int:
+    """Return how many tokens heads draft, of a vocabulary of so many: an eighth, at least 4,096."""
+    return min(vocabulary, max(4096, vocabulary // 8 // 256 * 256))
+
+
+def kept_tokens(parts: Parts, vocabulary: int) -> NDArray[np.int64]:
+    """Return the tokens that heads draft: those that the target's answers had most often, ascending."""
+    counts = np.zeros(vocabulary, np.int64)
+    for drawn in parts.drawn():
+        counts += np.bincount(drawn, minlength=vocabulary)[:vocabulary]
+    # Small ids are frequent tokens, which serves where too few were seen.
+    return np.sort(np.argsort(-counts, kind="stable")[: most_kept(vocabulary)])
+
+
+def norm_epsilon(target: Path) -> float:
+    """Return the number that a target's norms add before they divide."""
+    header = read_model(target)
+    return _real(header, f"{header.text('general.architecture')}.attention.layer_norm_rms_epsilon", 1e-5)
 
 
 def _reasons(header: Header, width: int, layers: tuple[int, int, int]) -> list[str]:
