@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from drafters.base import NO_DRAFT, Draft, GoesOn, Hindsight
 from drafters.draft_model import Said
 from drafters.head import HeadDrafter
+from drafters.medusa import MedusaDrafter
 from models.heads.block_model import BlockModel
 from models.heads.head_model import HeadModel
+from models.heads.medusa.model import MedusaModel
 
 
 class BlockDrafter(HeadDrafter):
@@ -55,4 +57,6 @@ class BlockDrafter(HeadDrafter):
 
 def head_drafter(head: HeadModel) -> HeadDrafter:
     """Return the drafter of a head, by its way to draft; raises PairError where vocabularies differ."""
+    if isinstance(head, MedusaModel):
+        return MedusaDrafter(head)
     return BlockDrafter(head) if isinstance(head, BlockModel) else HeadDrafter(head)

@@ -1,5 +1,6 @@
 """Copies of the inputs of some layers, made while a pass runs: for targets whose graph does not hand them out.
 
+The layer after the last one stands for what the last one returns. llama.cpp computes that only for tokens with logits.
 llama.cpp computes a pass in parts then, each up to a layer that is wanted, and no number in it is another one. The
 kernel library makes the copies; where there is none, Python does, which is called for each of a pass's tensors and so
 takes about a millisecond a pass. A context has this from its beginning or not at all.
@@ -50,6 +51,9 @@ class LayerRows:
         )
         self._wanted.read = ctypes.cast(self._read, ctypes.c_void_p).value  # type: ignore[arg-type]
         self._kept: NDArray[np.float32] = np.empty((len(layers), 0, width), np.float32)
+        self._tokens = 0
+        self._with_logits: NDArray[np.intp] = np.empty(0, np.intp)
+        """Places of the tokens of the last pass that have a row of logits."""
         self.callback = self._callback()
 
     @property
@@ -64,19 +68,30 @@ class LayerRows:
         for place in range(len(self.layers)):
             self._wanted.rows[place] = self._kept[place].ctypes.data
 
-    def begin(self) -> None:
-        """Begin a pass."""
+    def begin(self, wanted: NDArray[np.int8]) -> None:
+        """Begin a pass over so many tokens; `wanted` is 1 for those with a row of logits, shape (tokens,)."""
+        self._tokens, self._with_logits = len(wanted), np.flatnonzero(wanted)
         self._wanted.counts = (ctypes.c_int64 * MOST)()
 
-    def rows(self, count: int) -> NDArray[np.float32]:
+    def rows(self, count: int, layers: Sequence[int] = ()) -> NDArray[np.float32]:
         """Return the rows of the first `count` tokens of the last pass, one layer after the other.
 
-        Shape (count, layers * width); zeros where the model does not name what its layers return.
+        Shape (count, layers * width), of some of the layers, or of all. Zeros where the model does not name what its
+        layers return, and after the last layer for tokens without logits.
         """
-        whole = [self._kept[place, :count] for place in range(len(self.layers))]
-        for place, rows in enumerate(whole):
-            rows[max(0, self._wanted.counts[place]) :] = 0
-        return np.concatenate(whole, axis=1)
+        places = [self.layers.index(layer) for layer in layers or self.layers]
+        return np.concatenate([self._of_layer(place, count) for place in places], axis=1)
+
+    def _of_layer(self, place: int, count: int) -> NDArray[np.float32]:
+        rows, found = self._kept[place], max(0, self._wanted.counts[place])
+        if found == len(self._with_logits) < self._tokens:
+            spread = np.zeros((count, self._width), np.float32)
+            kept = self._with_logits[self._with_logits < count]
+            spread[kept] = rows[: len(kept)]
+            return spread
+        rows[found:count] = 0
+        whole: NDArray[np.float32] = rows[:count]
+        return whole
 
     def has(self, count: int) -> bool:
         """Return whether the last pass had so many rows of each layer."""

@@ -22,7 +22,7 @@ from models.llama.memory import MemoryPlan, Room, plan_memory
 USUAL = "Q4_K_M"
 _FOR_DRAFTS = ("Q4_0", "Q8_0", USUAL)
 """Quantisations that run fast as draft models, best first."""
-_LIGHT_FIRST = (HeadKind.MTP, HeadKind.ASSISTANT, HeadKind.EAGLE3, HeadKind.DFLASH)
+_LIGHT_FIRST = (HeadKind.MTP, HeadKind.ASSISTANT, HeadKind.EAGLE3, HeadKind.DFLASH, HeadKind.MEDUSA)
 _FULL_WIDTH = ("F32", "F16", "FP16", "BF16")
 _NO_MODELS = ("mmproj", "imatrix")
 Parts = tuple[HubFile, ...]

@@ -7,10 +7,10 @@ from app.catalog.pairs import taken_apart
 from app.config.origin import places_of
 from app.engine.runtime.load import LoadPlan
 from app.flags.context_size import AUTO
+from app.flags.forged import drafter_for
 from app.flags.placing import gpu_layers, read_adapters, read_placement
 from app.shell.paths import draft_copies, machine_memory
 from app.shell.terminal import Terminal
-from drafters.registry import parse_drafter
 from models.errors import UsageError
 from models.library.catalog import STARTER
 from models.llama.cache_types import QUANTISED
@@ -50,7 +50,8 @@ def read_plan(model: str, flags: dict[str, Any]) -> LoadPlan:
     named = taken_apart(model, None if flags["draft"] == "auto" else flags["draft"])
     if named.note:
         terminal.warn(named.note)
-    drafter, memory, rounding = parse_drafter(named.draft or "auto"), machine_memory(), flags["allow_rounding"]
+    drafter = drafter_for(named.target, named.draft or "auto")
+    memory, rounding = machine_memory(), flags["allow_rounding"]
     copies = None if flags.get("no_draft_copy", False) else draft_copies()
     strict = flags.get("strict", False)
     return LoadPlan(named.target, drafter, options, memory, rounding, strict, fit_context=fits, copies=copies)

@@ -11,7 +11,8 @@ from typing import Any
 
 from app import __version__
 from app.engine.costs.provenance import processor_name
-from app.forge.making import Made
+from app.forge.estimate import size_words
+from app.forge.methods.base import Made
 from app.forge.request import ForgeRequest
 from app.forge.trial import Trial
 from app.forge.work import Work
@@ -27,8 +28,8 @@ def card_of(request: ForgeRequest, made: Made, trial: Trial) -> dict[str, Any]:
         "format": FORMAT,
         "method": request.method,
         "target": {"name": request.name, "size": request.identity.size, "fingerprint": request.identity.digest},
+        "draft": None if request.draft is None else request.draft.name,
         "quantisation": request.kind,
-        "layers": list(request.facts.layers),
         "made": {
             "date": date.today().isoformat(),
             "machine": processor_name(),
@@ -41,12 +42,12 @@ def card_of(request: ForgeRequest, made: Made, trial: Trial) -> dict[str, Any]:
 
 
 def keep(request: ForgeRequest, work: Work, card: dict[str, Any]) -> Path:
-    """Put a head's file and its card in their place; raises OSError. Return the card's file."""
+    """Put a drafter's file and its card in their place; raises OSError. Return the card's file."""
     out, written = request.out, request.out.with_suffix(".json")
     out.parent.mkdir(parents=True, exist_ok=True)
     partial = out.with_suffix(".partial")
     try:
-        shutil.copyfile(work.head, partial)
+        shutil.copyfile(work.drafter, partial)
         # The card last: a drafter without one is not used.
         partial.replace(out)
     except BaseException:
@@ -60,11 +61,11 @@ def listing() -> str:
     """Return the drafters that were made here, and unfinished work, as lines."""
     lines = []
     for each in forged(forged_folder()):
-        measured = each.record.get("measured", {})
-        speed = measured.get("speed_up") if isinstance(measured, dict) else None
-        gain = f", {speed:.2f}x plain on {each.record['made']['date']}" if isinstance(speed, float) else ""
-        lines.append(f"{each.name}\n  {each.method} for {each.target}, {_megabytes(each.path.stat().st_size)}{gain}")
-    lines += [f"{folder.name}\n  answers and training, {_megabytes(_size(folder))}" for folder in unfinished()]
+        made = each.record.get("made")
+        day = f" on {made['date']}" if isinstance(made, dict) and isinstance(made.get("date"), str) else ""
+        gain = f", {each.speed_up:.2f}x plain{day}" if each.speed_up else ""
+        lines.append(f"{each.name}\n  {each.method} for {each.target}, {size_words(each.path.stat().st_size)}{gain}")
+    lines += [f"{folder.name}\n  answers and other work, {size_words(_size(folder))}" for folder in unfinished()]
     return "\n".join(lines) if lines else "No drafters were forged here. localspec forge TARGET makes one."
 
 
@@ -109,7 +110,3 @@ def remove(made: Sequence[Forged], works: Sequence[Path]) -> None:
 
 def _size(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-
-
-def _megabytes(count: int) -> str:
-    return f"{count / 2**20:,.0f} MiB"

@@ -8,9 +8,12 @@ from typing import Any
 import click
 
 from app.forge import cards, estimate
-from app.forge.making import Made, Maker
-from app.forge.request import ForgeRequest, read_forge
-from app.forge.trial import Trial, try_out
+from app.forge.estimate import shares
+from app.forge.methods.base import Job, Made
+from app.forge.methods.registry import method_named
+from app.forge.request import ForgeRequest
+from app.forge.request_from_flags import read_forge
+from app.forge.trial import LEAST, Trial, try_out
 from app.forge.work import Work, disk_errors
 from app.history.store import Store
 from app.shell.exit_codes import INTERRUPTED
@@ -48,10 +51,9 @@ class Forging:
 
     def _run(self, work: Work) -> None:
         try:
-            self.made = Maker(self._request, work, self._abort, self._tell).make()
-            self.trial = try_out(
-                self._request.target, work.head, self._request.held, self._abort, self._tell, self._request.threads
-            )
+            job = Job(self._request, work, self._abort, self._tell)
+            self.made = method_named(self._request.method).make(job)
+            self.trial = try_out(self._request, work.drafter, self._abort, self._tell)
         except Cancelled:
             self.interrupted = True
 
@@ -71,9 +73,10 @@ def run_forge(model: str, flags: dict[str, Any]) -> int:
     """Make a drafter; return the exit code. Raises LocalspecError."""
     terminal = Terminal(quiet=flags["quiet"])
     request = read_forge(model, flags, saved_prompts(terminal) if flags["history"] else [])
-    estimate.check_room(request)
+    plan = method_named(request.method).plan(request)
+    estimate.check_room(request, plan)
     _check_power(request)
-    terminal.tell(estimate.words(request))
+    terminal.tell(estimate.words(request, plan))
     if not _is_wanted(request):
         terminal.say("Nothing was made.\n")
         return _NOT_DONE
@@ -103,30 +106,32 @@ def _end(request: ForgeRequest, made: Made, trial: Trial, terminal: Terminal) ->
         terminal.say(_use(request))
     else:
         terminal.say(
-            f"\nIt does not pay here ({trial.best:.2f}x), so it is not kept; --keep keeps it. More --minutes go on "
-            f"from what was done.\nlocalspec forge rm {request.work.name} removes the answers and the training.\n"
+            f"\n{_against(request, trial)}, so it is not kept; --keep keeps it. More --minutes go on "
+            f"from what was done.\nlocalspec forge rm {request.work.name} removes the answers and all other work.\n"
         )
     return 0
 
 
 def report(made: Made, trial: Trial) -> str:
     """Return what was made and measured, as text."""
-    lines = [
-        f"Made from {made.answers:,} answers, {made.tokens:,} tokens ({made.answering_seconds / 60:.0f} min); "
-        f"trained on {made.places:,} places ({made.training_seconds / 60:.0f} min)."
-    ]
-    if made.right:
-        lines.append(
-            f"Right on answers it never saw: {_shares(made.right)} (at the start {_shares(made.start_right)})."
-        )
+    lines = made.lines
     lines.append(f"\nHeld-back prompts, plain decoding {trial.plain_tokens_per_second:.1f} tokens/s:")
     lines.append(f"  {'temperature':>11} {'draft':>5} {'speed-up':>8} {'drafting':>10}  accepted by position")
     for each in trial.figures:
         cost = f"{1e3 * each.seconds_a_round:.1f} ms"
         lines.append(
-            f"  {each.temperature:>11g} {each.length:>5} {each.speed_up:>7.2f}x {cost:>10}  {_shares(each.accepted)}"
+            f"  {each.temperature:>11g} {each.length:>5} {each.speed_up:>7.2f}x {cost:>10}  {shares(each.accepted)}"
         )
+    if trial.rival is not None:
+        lines.append(f"Without it, the draft model that it began with: {trial.rival:.2f}x.")
     return "\n".join(lines) + "\n"
+
+
+def _against(request: ForgeRequest, trial: Trial) -> str:
+    """Return why a drafter is not kept."""
+    if request.draft is not None and trial.rival is not None and trial.best >= LEAST:
+        return f"{request.draft.name} itself is as fast here ({trial.rival:.2f}x against {trial.best:.2f}x)"
+    return f"It does not pay here ({trial.best:.2f}x)"
 
 
 def saved_prompts(terminal: Terminal) -> list[str]:
@@ -191,7 +196,3 @@ def _is_wanted(request: ForgeRequest) -> bool:
     if not sys.stdin.isatty():
         raise UsageError("forge asks before it begins, and there is no terminal.", hint="Give --yes.")
     return click.confirm("Begin?", default=True, err=True)
-
-
-def _shares(shares: Sequence[float]) -> str:
-    return ", ".join(f"{share:.2f}".lstrip("0") for share in shares)

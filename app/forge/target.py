@@ -1,99 +1,42 @@
-"""Facts about a target that a head is made from, read from its header."""
+"""Facts about a target that every method needs, read from its header."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.forge.export import HeadSizes
-from models.errors import PairError
-from models.gguf.header import Header, read_model
-from models.gguf.heads import HeadFile, HeadKind, unsuitable
+from models.gguf.header import read_model
 from models.gguf.vocab import HeaderVocab
-
-_LEAST_LAYERS = 6
-_HEAD = 64
-"""Numbers in one head of attention, where the width divides by it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetFacts:
-    """What a head has to know of its target."""
+    """Sizes of a target."""
 
     architecture: str
+    blocks: int
+    """Layers, without those that only draft."""
     width: int
     """Numbers of a hidden row."""
-    layers: tuple[int, int, int]
-    """Layers whose inputs the head reads: the third, the middle one, the third last."""
     vocabulary: int
+    """Tokens."""
     size: int
-    """Bytes of the weights."""
-    epsilon: float
-    base: float
-    """Base of the rotary embedding."""
+    """Bytes of the file."""
     context: int
-
-    @property
-    def sizes(self) -> HeadSizes:
-        """Sizes of the head."""
-        inner = -(-8 * self.width // 3 // 32) * 32
-        head = _HEAD if self.width % _HEAD == 0 else _even_divisor(self.width)
-        return HeadSizes(self.width, inner, self.width // head, self.context, self.epsilon, self.base, self.layers)
-
-    @property
-    def kept(self) -> int:
-        """Tokens of the head's output: an eighth of the vocabulary, at least 4,096."""
-        return min(self.vocabulary, max(4096, self.vocabulary // 8 // 256 * 256))
-
-    @property
-    def parameters(self) -> int:
-        """Weights that are trained."""
-        return 3 * self.width**2 + 7 * self.width**2 + 3 * self.width * self.sizes.feed_forward
+    """Tokens that the target was trained for."""
 
 
 def facts_of(target: Path) -> TargetFacts:
-    """Return a target's facts; raises PairError, with every reason, for one that no head can be made for."""
+    """Return a target's facts; raises ModelFileError."""
     header = read_model(target)
     architecture = header.text("general.architecture")
-    layers = (header.number(f"{architecture}.block_count") or 0) - (
-        header.number(f"{architecture}.nextn_predict_layers") or 0
-    )
-    width = header.number(f"{architecture}.embedding_length") or 0
-    tapped = (2, layers // 2, layers - 3)
-    reasons = (
-        _reasons(header, width, tapped)
-        if layers >= _LEAST_LAYERS
-        else [f"it has {layers} layers; a head reads three of at least {_LEAST_LAYERS}"]
-    )
-    if reasons:
-        raise PairError(
-            f"No draft head can be made for {target.name}.",
-            cause="\n".join(f"- {reason}" for reason in reasons),
-            hint="The suffix index and the starter draft for any model, with no flag.",
-        )
+
+    def number(name: str, usual: int) -> int:
+        return header.number(f"{architecture}.{name}") or usual
+
     return TargetFacts(
         architecture,
-        width,
-        tapped,
+        number("block_count", 0) - number("nextn_predict_layers", 0),
+        number("embedding_length", 0),
         HeaderVocab(header).size,
         target.stat().st_size,
-        _real(header, f"{architecture}.attention.layer_norm_rms_epsilon", 1e-5),
-        _real(header, f"{architecture}.rope.freq_base", 10000.0),
-        header.number(f"{architecture}.context_length") or 8192,
+        number("context_length", 8192),
     )
-
-
-def _reasons(header: Header, width: int, layers: tuple[int, int, int]) -> list[str]:
-    head = HeadFile(header.path, HeadKind.EAGLE3, "eagle3", width, width, layers, borrows=True, faults=())
-    reasons = unsuitable(head, header)
-    if not any(tensor.name == "token_embd.weight" for tensor in header.tensors):
-        reasons.append("its file has no embedding")
-    return reasons
-
-
-def _real(header: Header, key: str, usual: float) -> float:
-    value = header.values.get(key)
-    return float(value) if isinstance(value, int | float) and value > 0 else usual
-
-
-def _even_divisor(width: int) -> int:
-    """Return the largest even number of at most 64 that divides the width; the width itself where none does."""
-    return next((size for size in range(_HEAD, 0, -2) if width % size == 0), width)

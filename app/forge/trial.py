@@ -1,8 +1,8 @@
 """Trial of a forged drafter: timed answers to held-back prompts, beside plain decoding on the same ones."""
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ from app.bench.measuring.results import overall
 from app.bench.prompts import choose, read_prompts
 from app.engine.runtime.load import LoadPlan
 from app.engine.runtime.loader import Loader
+from app.forge.methods.base import Tell
+from app.forge.request import ForgeRequest
 from app.shell.paths import machine_memory
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag
@@ -29,7 +31,7 @@ _TEMPERATURES = (0.0, 0.7)
 _LENGTHS = (1, 3)
 """Draft lengths that are tried."""
 LEAST = 1.02
-"""Speed over plain decoding from which a drafter pays: below is the noise of a trial."""
+"""Speed over that without the drafter from which it pays: below is the noise of a trial."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,8 @@ class Trial:
     plain_tokens_per_second: float
     tokens: int
     """Tokens of the plain answers."""
+    rival: float | None = None
+    """Speed-up with the draft model that the drafter began with; None for none."""
 
     @property
     def length(self) -> int:
@@ -72,8 +76,8 @@ class Trial:
 
     @property
     def pays(self) -> bool:
-        """Whether the drafter is faster than plain decoding by more than noise."""
-        return self.best >= LEAST
+        """Whether the drafter is faster than without it by more than noise."""
+        return self.best >= LEAST * max(1.0, self.rival or 0.0)
 
     @property
     def record(self) -> dict[str, Any]:
@@ -84,30 +88,35 @@ class Trial:
             "draft_length": self.length,
             "plain_tokens_per_second": self.plain_tokens_per_second,
             "tokens": self.tokens,
+            "speed_up_before": self.rival,
             "arms": [asdict(each) for each in self.figures],
         }
 
 
-def try_out(
-    target: Path,
-    drafter: Path,
-    own: Sequence[BenchPrompt],
-    abort: AbortFlag,
-    tell: Callable[[str, float, float], None],
-    threads: int = 0,
-) -> Trial:
-    """Let a target answer held-back prompts with and without a drafter; raises LocalspecError and Cancelled."""
+def try_out(request: ForgeRequest, drafter: Path, abort: AbortFlag, tell: Tell) -> Trial:
+    """Let a target answer held-back prompts with and without a drafter; raises LocalspecError and Cancelled.
+
+    A draft model that the drafter began with answers the same ones.
+    """
+    found = _tried(request, drafter, abort, tell, "trial")
+    if request.draft is None:
+        return found
+    return replace(found, rival=_tried(request, request.draft, abort, tell, "trial without it").best)
+
+
+def _tried(request: ForgeRequest, drafter: Path, abort: AbortFlag, tell: Tell, what: str) -> Trial:
+    target, threads = request.target, request.threads
     options = LlamaOptions(threads=threads, batch_threads=threads)
     plan = LoadPlan(str(target), parse_drafter(str(drafter)), options, machine_memory())
     arms = parse_arms([f"model:{length}" for length in _LENGTHS], max(_LENGTHS), has_draft=True)
     run = BenchRun(Loader(plan, abort, time.perf_counter, lambda *_: None), time.perf_counter, arms)
-    prompts = [*choose(read_prompts(None), CLASSES, _PROMPTS), *own]
+    prompts = [*choose(read_prompts(None), CLASSES, _PROMPTS), *request.held]
     wanted, answers = len(prompts) * len(arms) * len(_TEMPERATURES), list[ArmAnswer]()
     begun = 0
 
     def on_answer(prompt: BenchPrompt, arm: str) -> None:
         nonlocal begun
-        tell(f"trial: {prompt.id}, {arm}", begun, wanted)
+        tell(f"{what}: {prompt.id}, {arm}", begun, wanted)
         begun += 1
 
     try:

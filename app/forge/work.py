@@ -33,7 +33,7 @@ class Work:
         self.data = folder / "data"
         self.start = folder / "start.npz"
         self.checkpoint = folder / "training.pt"
-        self.head = folder / "head-eagle3.gguf"
+        self.drafter = folder / "drafter.gguf"
 
     @property
     def progress(self) -> Progress:

@@ -16,9 +16,9 @@ _LONGEST = 86400
 """Most seconds of --timeout; far longer times overflow in the socket."""
 _RULES = click.Choice([rule.value for rule in Accept])
 _ARMS_HELP = (
-    f"Drafters to compare, separated by commas: auto, {', '.join(FREE_DRAFTERS)}, model, online, mtp, text; each but "
-    "auto also with a draft length, as in lookup:7; or all (every method that this model can use).  [default: "
-    "auto,lookup:2,suffix:5; with a draft model also model:3; with --statistics suffix, or model]"
+    f"Drafters to compare, separated by commas: auto, {', '.join(FREE_DRAFTERS)}, model, online, mtp, eagle3, medusa, "
+    "text; each but auto also with a draft length, as in lookup:7; or all (every method that this model can use).  "
+    "[default: auto,lookup:2,suffix:5; with a draft model also model:3; with --statistics suffix, or model]"
 )
 _LIMIT_HELP = "Maximum prompts per class.  [default: 1; with --prompts all of the file, except with --statistics]"
 _DRAFT_MAX_HELP = "Draft length of arms that do not name one."

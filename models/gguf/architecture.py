@@ -33,8 +33,8 @@ _NO_TEXT = _words(
     "llama-embed t5 t5encoder wavtokenizer-dec dream llada llada-moe rnd1 qwen3tts pockettts"
 )
 """They embed, see, hear, fill whole texts at once or answer what an encoder has read, and never continue a text."""
-_HEADS = _words("eagle3 dflash gemma4-assistant")
-"""Draft heads: they draft from a target's hidden states, which llama.cpp's own programs give to them."""
+_HEADS = _words("eagle3 dflash gemma4-assistant medusa")
+"""Draft heads: they draft from a target's hidden states, and continue no text."""
 _LIBRARIES = ("libllama.so", "libllama.dylib", "llama.dll")
 """Names of the engine's library on Linux, macOS and Windows."""
 

@@ -1,12 +1,14 @@
-"""Shape of heads that draft a block of tokens in one pass: DFlash, DFlash2 and DSpark, by their headers."""
+"""Shape of heads that draft a block of tokens in one pass: DFlash, DFlash2, DSpark and Medusa, by their headers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from models.gguf.header import Header
 
-KIND = "dflash"
-"""Architecture of their files."""
+KIND, MEDUSA = "dflash", "medusa"
+"""Architectures of their files."""
+_MOST_HEADS = 16
+"""Medusa heads beyond which a header is wrong."""
 _USUAL_BLOCK = 16
 """Block size of a file that names none."""
 _ACTIVATIONS = ("", "silu", "gelu", "gelu_pytorch_tanh")
@@ -43,6 +45,32 @@ def block_shape(header: Header) -> BlockShape:
         candidates=(header.number(f"{KIND}.selector_top_k") or 0) if _has(header, "selector_hidden.weight") else 0,
         sections=4 if any(header.whole_numbers(f"{KIND}.rope.dimension_sections")) else 1,
     )
+
+
+def medusa_shape(header: Header) -> BlockShape:
+    """Return the shape of Medusa heads: one for each place of a draft, and no tokens to read."""
+    return BlockShape(
+        header.number(f"{MEDUSA}.heads") or 0, mask=0, from_anchor=True, causal=False, candidates=0, sections=1
+    )
+
+
+def medusa_faults(header: Header, width: int) -> list[str]:
+    """Return why Medusa heads can't be used with any target; `width` are the numbers of a hidden row."""
+    tensors, heads = {tensor.name: tensor for tensor in header.tensors}, header.number(f"{MEDUSA}.heads") or 0
+    faults = []
+    if not 1 <= heads <= _MOST_HEADS or not width:
+        faults.append(f"it says that it has {heads} heads for rows of {width} numbers")
+    wanted = {"heads.weight": 2 * heads * width * width, "heads.bias": heads * width, "output_norm.weight": width}
+    faults += [
+        f"its tensor {name} does not have the size that its header says"
+        for name, elements in wanted.items()
+        if name not in tensors or tensors[name].elements != elements
+    ]
+    if "d2t" not in tensors or tensors["d2t"].type != "I64" or not tensors["d2t"].elements:
+        faults.append("it names no tokens that it drafts (d2t)")
+    if not header.text(f"{MEDUSA}.target_fingerprint"):
+        faults.append(f"it does not name its target ({MEDUSA}.target_fingerprint)")
+    return faults
 
 
 def block_title(header: Header) -> str:

@@ -63,6 +63,8 @@ class Tensor(NamedTuple):
     """Bytes of it."""
     rows: int
     """Numbers along its second dimension; 1 for a vector."""
+    offset: int = 0
+    """Byte at which it begins among the weights of its file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,8 @@ class Header:
     """The files it is in."""
     file_size: int
     """Bytes of all these files."""
+    weights: int = 0
+    """Byte of the file at which the weights begin; of a split one, of its first part."""
 
     def text(self, key: str, default: str = "") -> str:
         """Return the string under a key; the default where there is none."""
@@ -146,7 +150,7 @@ def read_model(path: Path, known: KnownStrings | None = None) -> Header:
     tensors = (*header.tensors, *(tensor for other in others for tensor in other.tensors))
     size = header.file_size + sum(other.file_size for other in others)
     files = (header.path, *(other.path for other in others))
-    return Header(header.path, header.version, header.values, tensors, files, size)
+    return Header(header.path, header.version, header.values, tensors, files, size, header.weights)
 
 
 def read_header(path: Path, known: KnownStrings | None = None) -> Header:
@@ -181,9 +185,9 @@ def _read(source: HeaderBytes, path: Path) -> Header:
         if key in values or not key:
             source.damaged(f"the key {key!r} is there twice" if key else "a key has no name")
         values[key] = _value(source)
-    placed = list(_tensors(source, path, tensors))
-    _check_weights(path, source, values, placed)
-    return Header(path, version, values, tuple(tensor for tensor, _ in placed), (path,), source.file_size)
+    placed = tuple(_tensors(source, path, tensors))
+    start = _checked_start(path, source, values, placed)
+    return Header(path, version, values, placed, (path,), source.file_size, start)
 
 
 def _version(source: HeaderBytes, path: Path) -> int:
@@ -227,8 +231,7 @@ def _array(source: HeaderBytes) -> ArrayPlace:
     return ArrayPlace(kind, count, start, source.position, found)
 
 
-def _tensors(source: HeaderBytes, path: Path, count: int) -> Iterator[tuple[Tensor, int]]:
-    """Yield each tensor, and where it begins among the weights."""
+def _tensors(source: HeaderBytes, path: Path, count: int) -> Iterator[Tensor]:
     names: set[str] = set()
     for _ in range(count):
         name, numbers = source.entry(_LONGEST_NAME, _DIMENSIONS, "dimensions")
@@ -243,7 +246,7 @@ def _tensors(source: HeaderBytes, path: Path, count: int) -> Iterator[tuple[Tens
         if elements > _MOST_NUMBERS or (shape[0] if shape else 1) % kind.block:
             source.damaged(f"the tensor {name!r} of type {kind.name} has the shape {list(shape)}")
         rows = shape[1] if len(shape) > 1 else 1
-        yield Tensor(name, kind.name, elements, elements // kind.block * kind.size, rows), offset
+        yield Tensor(name, kind.name, elements, elements // kind.block * kind.size, rows, offset)
 
 
 def _other_type(path: Path, name: str, code: int) -> FormatError:
@@ -255,16 +258,17 @@ def _other_type(path: Path, name: str, code: int) -> FormatError:
     )
 
 
-def _check_weights(
-    path: Path, source: HeaderBytes, values: Mapping[str, Scalar | ArrayPlace], placed: list[tuple[Tensor, int]]
-) -> None:
-    """See that every tensor is within the file: what was not fetched to its end is told here."""
+def _checked_start(
+    path: Path, source: HeaderBytes, values: Mapping[str, Scalar | ArrayPlace], placed: tuple[Tensor, ...]
+) -> int:
+    """Return where the weights begin; raise ModelFileError for a tensor that is not within the file."""
     alignment = values.get("general.alignment", 32)
     if not isinstance(alignment, int) or alignment <= 0 or alignment & (alignment - 1):
         source.damaged(f"its alignment is {alignment!r}")
     start = source.position + -source.position % alignment
-    for tensor, offset in placed:
-        if offset % alignment:
-            source.damaged(f"the tensor {tensor.name!r} begins at {offset:,}, which is not aligned")
-        if start + offset + tensor.size > source.file_size:
+    for tensor in placed:
+        if tensor.offset % alignment:
+            source.damaged(f"the tensor {tensor.name!r} begins at {tensor.offset:,}, which is not aligned")
+        if start + tensor.offset + tensor.size > source.file_size:
             raise cut_short(path, source.file_size, "its tensors reach beyond")
+    return start

@@ -5,11 +5,20 @@ its own. llama.cpp asserts what it expects of a head, and an assertion ends the 
 checked here, before anything is loaded.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from models.gguf.block_heads import BlockShape, block_faults, block_shape, block_title
+from models.gguf.block_heads import (
+    BlockShape,
+    block_faults,
+    block_shape,
+    block_title,
+    medusa_faults,
+    medusa_shape,
+)
+from models.gguf.fingerprint import fingerprint
 from models.gguf.header import Header, read_header
 from models.gguf.vocab import HeaderVocab
 
@@ -53,6 +62,8 @@ class HeadKind(StrEnum):
     """A small network over some of the target's layers that drafts a block of tokens in one pass."""
     ASSISTANT = "gemma4-assistant"
     """A small network that reads the target's own cache."""
+    MEDUSA = "medusa"
+    """Matrices on the target's last hidden row, one pair for each place of a draft; made by `localspec forge`."""
 
 
 _TITLES = {
@@ -60,8 +71,9 @@ _TITLES = {
     HeadKind.EAGLE3: "an EAGLE-3 head",
     HeadKind.DFLASH: "a DFlash head",
     HeadKind.ASSISTANT: "a Gemma 4 assistant",
+    HeadKind.MEDUSA: "Medusa heads",
 }
-_KINDS = {kind.value: kind for kind in (HeadKind.EAGLE3, HeadKind.DFLASH, HeadKind.ASSISTANT)}
+_KINDS = {kind.value: kind for kind in (HeadKind.EAGLE3, HeadKind.DFLASH, HeadKind.ASSISTANT, HeadKind.MEDUSA)}
 """Kinds by the architecture of their file."""
 
 
@@ -89,6 +101,8 @@ class HeadFile:
     """Shape of a head that drafts a block in one pass; None for one that drafts token by token."""
     title: str = ""
     """Name of its method, where its kind has several."""
+    made_for: str = ""
+    """Fingerprint of the one file that it drafts for; "": any model that it fits."""
 
     @property
     def words(self) -> str:
@@ -119,9 +133,13 @@ def crops_rows(architecture: str) -> bool:
     return architecture in _CROPPED
 
 
-def needs_copies(target: Header) -> bool:
-    """Return whether rows of a target's layers have to be copied while its passes run: its graph hands out none."""
-    return target.text("general.architecture") not in _HANDS_OUT_LAYERS
+def needs_copies(target: Header, layers: Sequence[int] = ()) -> bool:
+    """Return whether rows of a target's layers have to be copied while its passes run: its graph hands out none.
+
+    What the last layer returns, the input of a layer after it, no graph hands out.
+    """
+    architecture = target.text("general.architecture")
+    return architecture not in _HANDS_OUT_LAYERS or max(layers, default=0) >= _trunk(target, architecture)
 
 
 def head_words(header: Header) -> str:
@@ -169,6 +187,8 @@ def unsuitable(head: HeadFile, target: Header) -> list[str]:
         reasons.append(f"it was made for a model of the architecture {head.architecture}, the target is {architecture}")
     if head.kind is HeadKind.ASSISTANT:
         reasons += _of_cache(read_header(head.path), target, architecture)
+    if head.made_for and target.path.is_file() and fingerprint(target.path).digest != head.made_for:
+        reasons.append("it was made for another file: the target's fingerprint differs")
     if head.target_width != width:
         reasons.append(f"it was made for a model with rows of {head.target_width:,} numbers, the target has {width:,}")
     if head.layers:
@@ -201,17 +221,22 @@ def _kv_heads(header: Header) -> list[int]:
 
 
 def _of_layers(head: HeadFile, target: Header, architecture: str) -> list[str]:
-    trunk = (target.number(f"{architecture}.block_count") or 0) - (
-        target.number(f"{architecture}.nextn_predict_layers") or 0
-    )
-    reasons = []
+    trunk, reasons = _trunk(target, architecture), []
     if architecture not in _HANDS_OUT_LAYERS | _NAMES_LAYERS:
         reasons.append(f"models of the architecture {architecture} do not hand out their layers to this engine")
     elif needs_copies(target) and min(head.layers) == 0:
         reasons.append(f"it reads the embedding, which models of the architecture {architecture} do not hand out")
+    if head.kind is HeadKind.MEDUSA:
+        return reasons if head.layers == (trunk,) else [*reasons, f"it was made for a model of {head.layers[0]} layers"]
     if max(head.layers) >= trunk:
         reasons.append(f"it reads layer {max(head.layers)}, the target has {trunk} layers")
     return reasons
+
+
+def _trunk(target: Header, architecture: str) -> int:
+    """Return the layers of a target without those that only draft."""
+    drafting = target.number(f"{architecture}.nextn_predict_layers") or 0
+    return (target.number(f"{architecture}.block_count") or 0) - drafting
 
 
 def _vocabulary(head: HeadFile, target: Header) -> int | None:
@@ -250,11 +275,15 @@ def _of_own_architecture(header: Header, architecture: str, kind: HeadKind) -> H
             faults.append(f"it names {len(layers)} layers of its target, not {_TAPPED}")
         if fused is None or not width or fused.elements != _TAPPED * target_width * width:
             faults.append("its matrix fc.weight does not have the size that its header says")
+    if kind is HeadKind.MEDUSA:
+        faults = medusa_faults(header, width)
+        if len(layers) != 1:
+            faults.append("it does not say after which layer of its target it reads")
     if borrows and width != target_width:
         faults.append(
             f"it borrows the target's embedding, whose rows have {target_width:,} numbers, not its own {width:,}"
         )
-    blocks = kind is HeadKind.DFLASH
+    shape = {HeadKind.DFLASH: block_shape, HeadKind.MEDUSA: medusa_shape}.get(kind)
     return HeadFile(
         header.path,
         kind,
@@ -264,6 +293,7 @@ def _of_own_architecture(header: Header, architecture: str, kind: HeadKind) -> H
         layers,
         borrows,
         tuple(faults),
-        block=block_shape(header) if blocks else None,
-        title=block_title(header) if blocks else "",
+        block=shape(header) if shape else None,
+        title=block_title(header) if kind is HeadKind.DFLASH else "",
+        made_for=header.text("medusa.target_fingerprint"),
     )

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from models.errors import DraftHeadError, FormatError, ModelFileError
-from models.gguf.architecture import continues_text, is_known, memory_class, memory_kind
+from models.gguf.architecture import continues_text, is_head, is_known, memory_class, memory_kind
 from models.gguf.header import Header, read_model
 from models.gguf.header_faults import check_bytes, check_layers, check_tokenizer
 from models.gguf.heads import has_own_head, head_words, read_head
@@ -139,7 +139,7 @@ def _writes_text(header: Header) -> str:
         raise ModelFileError(
             f"{header.path.name} does not write text ({architecture}).", hint="Choose a model for chat or completion."
         )
-    if not is_known(architecture):
+    if not (is_known(architecture) or is_head(architecture)):
         raise FormatError(
             f"{header.path.name}: architecture '{architecture}' is not supported by this engine.",
             hint="Look for the same model in a supported architecture, or update localspec.",

@@ -11,9 +11,10 @@ def let_copy(target: LlamaModel, layers: tuple[int, ...]) -> None:
 
     Nothing is done to one that does so. Raises LocalspecError for a model that does not name what its layers return.
     """
-    if target.options.layers == layers:
+    if {*layers} <= {*target.options.layers}:
         return
-    target.reopen(replace(target.options, layers=layers))
+    # Another head of the target may read others.
+    target.reopen(replace(target.options, layers=tuple(sorted({*target.options.layers, *layers}))))
     copies = target.layer_rows
     target.decode([target.vocab.bos or 0], 1)
     found = copies is not None and copies.has(1)

@@ -11,6 +11,8 @@ from models.heads.chain_model import ChainModel
 from models.heads.head_context import HeadContextOptions
 from models.heads.head_model import HeadModel
 from models.heads.loaded_head import LoadedHead
+from models.heads.medusa.model import MedusaModel
+from models.heads.medusa.network import MedusaNetwork, read_tensors
 from models.llama.bindings import llama_cpp, recent_errors
 from models.llama.load import has_gpu
 from models.llama.model import LlamaModel
@@ -43,6 +45,8 @@ def load_own_head(target: LlamaModel) -> LoadedHead:
 
 def join(head: LoadedHead, target: LlamaModel) -> HeadModel:
     """Join a loaded head to a target whose cache is empty; raises LocalspecError where the engine can't."""
+    if isinstance(head.weights, MedusaNetwork):
+        return MedusaModel(head, target)
     if head.options.block is not None:
         return BlockModel(head, target)
     return (ChainModel if head.options.chain > 1 else HeadModel)(head, target)
@@ -59,6 +63,8 @@ def load_head(path: Path, target: LlamaModel) -> LoadedHead:
             cause="\n".join(f"- {reason}" for reason in reasons),
             hint="Use the head that was made for this model, or leave out --draft.",
         )
+    if head.kind is HeadKind.MEDUSA:
+        return _medusa(head, target)
     return _loaded(head, target, copies=bool(head.layers) and needs_copies(read_model(target.path)))
 
 
@@ -97,6 +103,29 @@ def _loaded(head: HeadFile, target: LlamaModel, *, copies: bool) -> LoadedHead:
         layers=head.layers,
         screen=_screen_of(head, target, vocab.size),
         free=lambda: api.llama_model_free(weights),
+    )
+
+
+def _medusa(head: HeadFile, target: LlamaModel) -> LoadedHead:
+    """Load Medusa heads, which the engine does not know: they are computed beside it."""
+    network = MedusaNetwork(read_tensors(head.path, target.path, head.width))
+    options = HeadContextOptions(
+        name=str(head.kind),
+        is_mtp=False,
+        width=head.width,
+        vocabulary=target.vocab.size,
+        copies=True,
+        block=head.block,
+    )
+    return LoadedHead(
+        str(head.kind),
+        head.path,
+        network,
+        target.vocab,
+        options,
+        description=head.words,
+        layers=head.layers,
+        free=network.close,
     )
 
 

@@ -28,7 +28,7 @@ class Tap:
         """Choose the rows: inputs of these layers of a target, or without any its last hidden row."""
         self._target = target
         self._layers = tuple(layers)
-        self._copied = bool(layers) and target.options.layers == self._layers
+        self._copied = False
         self._part = target.row_width
         self.width = self._part * max(1, len(self._layers))
         self._kept: Rows = np.zeros((KEPT, self.width), np.float32)
@@ -65,6 +65,7 @@ class Tap:
         """Let the target's context compute the rows from now on; raises LocalspecError for an engine that can't."""
         _, context, _ = self._target.handles
         self._first = self._target.length
+        self._copied = bool(self._layers) and {*self._layers} <= {*self._target.options.layers}
         if not self._layers:
             hidden_function("llama_set_embeddings_nextn")(context, True, False)
             hidden_function("llama_get_embeddings_nextn")
@@ -74,7 +75,7 @@ class Tap:
     def read(self, context: Any, count: int) -> Rows:
         """Return the rows of the first `count` tokens of the last pass of a context, which the next one overwrites."""
         if self._copied and (copies := self._target.layer_rows) is not None:
-            return copies.rows(count)
+            return copies.rows(count, self._layers)
         if not self._layers:
             return self._view(hidden_function("llama_get_embeddings_nextn")(context), count)
         read = hidden_function("llama_get_embeddings_layer_inp")

@@ -11,6 +11,8 @@ from models.gguf.fingerprint import fingerprint
 from models.system.bounded_read import UnfitFile, read_regular
 
 FORMAT = 1
+HEADS = frozenset({"eagle3", "medusa"})
+"""Methods whose drafters are draft heads; those of all others are draft models."""
 _LARGEST = 1 << 16
 """Bytes of a card; what is larger is none."""
 
@@ -35,6 +37,18 @@ class Forged:
         """Name of the drafter, for commands."""
         return self.card.stem
 
+    @property
+    def is_head(self) -> bool:
+        """Whether it is a draft head, which reads the target's rows, and no draft model."""
+        return self.method in HEADS
+
+    @property
+    def speed_up(self) -> float:
+        """Speed over plain decoding in its trial; 0 where the card does not say."""
+        measured = self.record.get("measured")
+        found = measured.get("speed_up") if isinstance(measured, dict) else None
+        return float(found) if isinstance(found, int | float) else 0.0
+
 
 def forged(folder: Path) -> list[Forged]:
     """Return the drafters in a folder, by name; damaged cards and cards without their file are left out."""
@@ -45,17 +59,31 @@ def forged(folder: Path) -> list[Forged]:
     return [found for card in cards if (found := _read(card)) is not None]
 
 
-def forged_heads(folder: Path, target: Path) -> list[Path]:
-    """Return the draft heads in a folder that were made for exactly this target; [] where its file can't be read."""
+def forged_for(folder: Path, target: Path) -> list[Forged]:
+    """Return the drafters in a folder that were made for exactly this target, the fastest in its trial first.
+
+    [] where the target's file can't be read.
+    """
     # Most machines have none, and then no file is hashed.
-    heads = [each for each in forged(folder) if each.method == "eagle3"]
-    if not heads:
+    found = forged(folder)
+    if not found:
         return []
     try:
         digest = fingerprint(target).digest
     except LocalspecError:
         return []
-    return [each.path for each in heads if each.digest == digest]
+    return sorted((each for each in found if each.digest == digest), key=lambda each: -each.speed_up)
+
+
+def forged_heads(folder: Path, target: Path) -> list[Path]:
+    """Return the draft heads among the drafters that were made for a target."""
+    return [each.path for each in forged_for(folder, target) if each.is_head]
+
+
+def forged_model(folder: Path, target: Path) -> Path | None:
+    """Return the draft model that was made for a target, where no drafter that was made for it is faster."""
+    found = forged_for(folder, target)
+    return found[0].path if found and not found[0].is_head else None
 
 
 def _read(card: Path) -> Forged | None:

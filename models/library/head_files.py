@@ -9,7 +9,7 @@ from models.gguf.shape import shape_of
 from models.library.quantisation_names import is_head
 from models.llama.memory import Need
 
-_NAMED = re.compile(r"(?:^|[-._])(?:mtp|eagle3|assistant|dflash|dspark)(?=[-._])", re.IGNORECASE)
+_NAMED = re.compile(r"(?:^|[-._])(?:mtp|eagle3|assistant|dflash|dspark|medusa)(?=[-._])", re.IGNORECASE)
 
 
 def is_head_file(path: Path) -> bool:

@@ -9,7 +9,7 @@ from models.errors import ModelFileError
 from models.library.whole_model import Named, models_among
 
 _GGUF = ".gguf"
-_HEADS = ("mtp-", "eagle3-", "dflash-", "dspark-")
+_HEADS = ("mtp-", "eagle3-", "dflash-", "dspark-", "medusa-")
 """Prefixes that llama.cpp gives to files of draft heads, which lie beside their target."""
 _LABEL = re.compile(
     r"(?:^|[-._/])((?:UD-)?(?:I?Q\d[A-Z0-9]*(?:_[A-Z0-9]+)*|TQ\d_\d|MXFP4(?:_MOE)?|NVFP4|BF16|FP?16|F32))(?=[-.]|$)",

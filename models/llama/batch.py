@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from models.errors import LocalspecError
 from models.llama.bindings import llama_cpp
@@ -55,6 +56,11 @@ class Batch:
         self.struct.logits = self._wanted.ctypes.data_as(ctypes.POINTER(ctypes.c_int8))
         self.struct.n_seq_id = self._counts.ctypes.data_as(ctypes.POINTER(ctypes.c_int32))
         self.struct.seq_id = self._lists.ctypes.data_as(ctypes.POINTER(ctypes.POINTER(ctypes.c_int32)))
+
+    @property
+    def wanted(self) -> NDArray[np.int8]:
+        """For each token of the pass, 1 if it gets a row of logits, else 0; shape (tokens,)."""
+        return self._wanted[: self.struct.n_tokens]
 
     def clear(self) -> None:
         """Begin a pass."""

@@ -107,9 +107,11 @@ def _ggml_libraries() -> tuple[ctypes.CDLL, ...]:
     from llama_cpp._ctypes_extensions import load_shared_library
     from llama_cpp._ggml import libggml, libggml_base_path
 
-    with suppress(FileNotFoundError, RuntimeError):
-        return libggml, load_shared_library("ggml-base", libggml_base_path)
-    return (libggml,)
+    libraries = [libggml]
+    for name in ("ggml-base", "ggml-cpu"):
+        with suppress(FileNotFoundError, RuntimeError):
+            libraries.append(load_shared_library(name, libggml_base_path))
+    return tuple(libraries)
 
 
 def recent_errors() -> str:

@@ -191,7 +191,7 @@ class Cache:
         """Do the pass that is in the batch; return llama.cpp's code, 0 where all is well."""
         self.threads.adapt()
         if self.layer_rows is not None:
-            self.layer_rows.begin()
+            self.layer_rows.begin(self.batch.wanted)
         return int(self._api.llama_decode(self.context, self.batch.struct))
 
 

@@ -2,11 +2,14 @@
 
 import json
 from pathlib import Path
+from random import Random
 from typing import Any
 
+from closed_form_head import write_closed_form_head
 from run_here import localspec_here
 from tiny_gguf import write_llama
 from tiny_heads import write_experts_with_head
+from tiny_medusa import write_computed_medusa
 
 from drafters.registry import FREE_DRAFTERS
 
@@ -31,7 +34,7 @@ def test_a_head_of_the_models_own_is_a_method(tmp_path: Path) -> None:
     rows = {row["method"]: row for row in told["league"]["classes"][0]["methods"]}
     assert rows["mtp:3"]["cost_a_token"] > 0
     assert rows["mtp:3"]["acceptance"]
-    assert list(reasons(told)) == ["model", "online", "text"]
+    assert list(reasons(told)) == ["model", "online", "text", "eagle3", "medusa"]
     assert "no chat template" in reasons(told)["text"]
 
 
@@ -40,3 +43,34 @@ def test_beside_a_named_draft_model_the_head_is_left_out_with_the_reason(tmp_pat
     told = league(tmp_path, write_experts_with_head(tmp_path / "big.gguf"), "--draft", str(draft), "--no-draft-copy")
     assert told["arms"][-2:] == ["model:3", "online:3"]
     assert "beside --draft the drafting layer is not loaded" in reasons(told)["mtp"]
+
+
+def noise(count: int) -> list[int]:
+    random = Random(1)
+    return [random.randrange(256) for _ in range(count)]
+
+
+def test_heads_in_files_beside_the_model_are_methods_of_their_own(tmp_path: Path) -> None:
+    target = write_llama(tmp_path / "big.gguf", n_layer=4, n_ctx=1024)
+    write_closed_form_head(tmp_path / "big-eagle3.gguf", target, noise(512), (1, 2, 3))
+    write_computed_medusa(tmp_path / "big-medusa.gguf", target, noise(512))
+    told = league(tmp_path, target)
+    assert told["arms"][-2:] == ["eagle3:3", "medusa:3"]
+    rows = {row["method"]: row for row in told["league"]["classes"][0]["methods"]}
+    for name in ("eagle3:3", "medusa:3"):
+        assert rows[name]["cost_a_token"] > 0
+        assert rows[name]["acceptance"]
+    assert "its head in a file is the arm eagle3" in reasons(told)["mtp"]
+    assert all(result["forks"] == [] for result in told["results"])
+
+
+def test_an_arm_of_a_head_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    target = write_llama(tmp_path / "big.gguf", n_layer=4, n_ctx=1024)
+    short = [each for each in SHORT if each not in ("--vs", "all", "--json")]
+    refused = localspec_here("bench", str(target), *short, "--vs", "medusa", home=tmp_path)
+    assert refused.returncode == 4
+    assert "The arm medusa can't be used: big has no such head" in refused.stderr
+    write_computed_medusa(tmp_path / "big-medusa.gguf", target, noise(512))
+    done = localspec_here("bench", str(target), *short, "--vs", "medusa:2", "--json", home=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["arms"] == ["off", "medusa:2"]

@@ -10,10 +10,10 @@ import pytest
 from tiny_gguf import CHATML_TEMPLATE, write_llama
 
 from app.bench.prompts import read_prompts
-from app.forge.answers import KEPT, LONGEST_ANSWER, TOGETHER, Answer, Answerer, likeliest
-from app.forge.closed_form import last_rows, regression
-from app.forge.parts import Parts
-from app.forge.prompts import built_in
+from app.forge.answering.answers import KEPT, LONGEST_ANSWER, TOGETHER, Answer, Answerer, likeliest
+from app.forge.answering.parts import Parts
+from app.forge.answering.prompts import built_in
+from app.forge.training.closed_form import last_rows, regression
 from models.abort import AbortFlag
 from models.errors import Cancelled
 from models.heads.tap import Tap
@@ -140,7 +140,7 @@ def test_a_full_disk_leaves_whole_parts_alone(
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("app.forge.parts.os.fsync", full)
+    monkeypatch.setattr("app.forge.answering.parts.os.fsync", full)
     with pytest.raises(OSError, match="No space left"):
         parts.add(found[5:9])
     assert Parts(tmp_path).asked == 5

@@ -12,8 +12,8 @@ from run_here import localspec_here
 from tiny_gguf import CHATML_TEMPLATE, write_llama, write_recurrent
 
 from app.engine.runtime.heads import head_beside, open_own_head
-from app.forge import request as request_module
-from app.forge.target import facts_of
+from app.forge import request_from_flags as request_module
+from app.forge.training.head_facts import head_facts
 from models.errors import PairError
 from models.gguf.header import read_model
 from models.gguf.heads import HeadKind, read_head, unsuitable
@@ -150,7 +150,7 @@ def test_a_missing_target_and_one_without_layers_to_tap_are_refused(tmp_path: Pa
     assert "do not hand out their layers" in done.stderr
     small = write_llama(tmp_path / "small.gguf", n_layer=3)
     with pytest.raises(PairError, match="it has 3 layers"):
-        facts_of(small)
+        head_facts(small)
 
 
 def test_no_torch_is_said_with_the_way_out(target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

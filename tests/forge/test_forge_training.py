@@ -9,12 +9,13 @@ from tiny_gguf import CHATML_TEMPLATE, write_llama
 
 torch = pytest.importorskip("torch", reason="training needs torch, of localspec[forge]")
 
-from app.forge.answers import Answerer  # noqa: E402
-from app.forge.eagle3 import Head, Shape  # noqa: E402
-from app.forge.export import matrix_of, write_head  # noqa: E402
-from app.forge.parts import Parts  # noqa: E402
-from app.forge.target import facts_of  # noqa: E402
-from app.forge.training import Batches, Trainer, steps_at  # noqa: E402
+from app.forge.answering.answers import Answerer  # noqa: E402
+from app.forge.answering.parts import Parts  # noqa: E402
+from app.forge.files.head_file import write_head  # noqa: E402
+from app.forge.files.reading import matrix_of  # noqa: E402
+from app.forge.training.eagle3_head import Head, Shape  # noqa: E402
+from app.forge.training.head_facts import head_facts  # noqa: E402
+from app.forge.training.trainer import Batches, Trainer, steps_at  # noqa: E402
 from models.abort import AbortFlag  # noqa: E402
 from models.heads.head_model import HeadModel  # noqa: E402
 from models.heads.loading import load_head  # noqa: E402
@@ -43,7 +44,7 @@ def parts(target: Path, tmp_path_factory: pytest.TempPathFactory) -> Parts:
 
 def trainer_of(target: Path, seed: int = 0) -> Trainer:
     torch.manual_seed(seed)
-    facts = facts_of(target)
+    facts = head_facts(target)
     head = Head(Shape(64, 192, facts.sizes.heads, facts.sizes.feed_forward, facts.epsilon, facts.base))
     for parameter in head.parameters():
         torch.nn.init.normal_(parameter, std=0.2) if parameter.dim() > 1 else torch.nn.init.uniform_(parameter, 0.5, 1)
@@ -53,7 +54,7 @@ def trainer_of(target: Path, seed: int = 0) -> Trainer:
 
 def kept_of(target: Path) -> np.ndarray:
     """Return tokens that a head may draft: not all, so that the map of its output is used."""
-    return np.arange(5, facts_of(target).vocabulary - 3)
+    return np.arange(5, head_facts(target).vocabulary - 3)
 
 
 @pytest.fixture
@@ -68,7 +69,7 @@ def test_the_file_computes_what_was_trained_and_drafts_as_training_drafts(
 ) -> None:
     trainer, kept, file = trainer_of(target), kept_of(target), tmp_path / "tiny-eagle3.gguf"
     output = matrix_of(target, "output.weight", "token_embd.weight")[kept]
-    write_head(file, target, facts_of(target).sizes, {**trainer.tensors(), "output": output}, kept.tolist(), "f32")
+    write_head(file, target, head_facts(target).sizes, {**trainer.tensors(), "output": output}, kept.tolist(), "f32")
     answer = parts.read(max(parts.answers, key=lambda each: each.length))
     tokens = answer.tokens[:30].tolist()
     head = HeadModel(load_head(file, model), model)
@@ -92,7 +93,7 @@ def test_the_file_computes_what_was_trained_and_drafts_as_training_drafts(
 
 
 def test_training_learns(target: Path, parts: Parts) -> None:
-    trainer, batches = trainer_of(target), Batches(parts, kept_of(target), facts_of(target).vocabulary)
+    trainer, batches = trainer_of(target), Batches(parts, kept_of(target), head_facts(target).vocabulary)
     before = trainer.accuracy(batches.held())
     stream = batches.endless(0)
     for number in range(60):
@@ -105,7 +106,7 @@ def test_training_learns(target: Path, parts: Parts) -> None:
 
 
 def test_a_checkpoint_goes_on_as_if_nothing_had_happened(target: Path, parts: Parts, tmp_path: Path) -> None:
-    batches = Batches(parts, kept_of(target), facts_of(target).vocabulary)
+    batches = Batches(parts, kept_of(target), head_facts(target).vocabulary)
     stream = batches.endless(0)
     some = [next(stream) for _ in range(6)]
     whole = trainer_of(target)
@@ -129,7 +130,7 @@ def test_a_full_disk_keeps_the_last_checkpoint(target: Path, tmp_path: Path, mon
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("app.forge.training.os.fsync", full)
+    monkeypatch.setattr("app.forge.training.trainer.os.fsync", full)
     with pytest.raises(OSError, match="No space left"):
         trainer.save(file)
     assert file.read_bytes() == kept

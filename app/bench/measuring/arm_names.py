@@ -25,6 +25,8 @@ LONGEST = 64
 MODEL, TEXT, ONLINE = "model", "text", "online"
 """The arms of a draft model alone: the one that was named, the one that drafts text for any target, and the first
 again, corrected between answers (`run --online`)."""
+HEAD_FILES = ("eagle3", "medusa")
+"""The arms of heads in files beside the target, or made for it here, by their kinds."""
 ALL = "all"
 """Stands for every method: auto, each drafter without a model, and the arms with one."""
 Make = Callable[[], tuple[ModelDrafter, Callable[[], None]]]
@@ -36,7 +38,7 @@ class ArmSpec:
     """Arm requested by name."""
 
     kind: str
-    """"off", "auto", "model", "online", "text", "mtp" or a name of `FREE_DRAFTERS`."""
+    """"off", "auto", "model", "online", "text", "mtp", a name of `HEAD_FILES` or of `FREE_DRAFTERS`."""
     length: int = 0
     """Draft length of a fixed arm."""
 
@@ -66,7 +68,7 @@ class ArmKit:
     make_head: Callable[[], ModelDrafter] | None = None
     """Makes a drafter with the draft head, in place of a draft model; None without one."""
     by_kind: Mapping[str, Make] = field(default_factory=dict)
-    """Makers of the arms "model", "text" and "mtp" where each has a drafter of its own; others use that of auto."""
+    """Makers of the arms "model", "text", "mtp" and `HEAD_FILES` with a drafter of their own; others use auto's."""
 
     def length(self, wanted: int) -> int:
         """Return the wanted draft length, at most `longest`."""
@@ -75,7 +77,7 @@ class ArmKit:
 
 def with_every_method(names: Sequence[str]) -> list[str]:
     """Return arm names with "all" replaced by every method, in the order of the field: free ones, models, heads."""
-    every = (AUTO, *FREE_DRAFTERS, MODEL, ONLINE, TEXT, HEAD)
+    every = (AUTO, *FREE_DRAFTERS, MODEL, ONLINE, TEXT, HEAD, *HEAD_FILES)
     return [arm for name in names for arm in (every if name == ALL else (name,))]
 
 
@@ -139,7 +141,7 @@ def _nothing() -> None:
 
 def _parse(name: str, draft_max: int) -> ArmSpec:
     kind, colon, length = name.partition(":")
-    fixed = (*FREE_DRAFTERS, MODEL, ONLINE, TEXT, HEAD)
+    fixed = (*FREE_DRAFTERS, MODEL, ONLINE, TEXT, HEAD, *HEAD_FILES)
     if not colon and kind in (PLAIN, AUTO):
         return ArmSpec(kind)
     if kind in fixed and not colon:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from app.bench.measuring.arm_names import LONGEST, TEXT, ArmKit, ArmSpec, Make, make_arms
+from app.bench.measuring.arm_names import HEAD_FILES, LONGEST, TEXT, ArmKit, ArmSpec, Make, make_arms
 from app.bench.measuring.arms import Arm, Bench, BenchPrompt, OnAnswer, Skipped, Turn
 from app.bench.measuring.methods import Methods, Unavailable, load_methods
 from app.bench.measuring.results import Oracle
@@ -62,7 +62,8 @@ class BenchRun:
         self._target: LanguageModel | None = None
         self._lender: Lender | None = None
         self._drafter: ModelDrafter | None = None
-        self._every_method = every_method
+        self._leaves_out = every_method
+        self._every_method = every_method or any(spec.kind in HEAD_FILES for spec in arms)
         self._methods: Methods | None = None
 
     @property
@@ -92,6 +93,11 @@ class BenchRun:
         exact_branches = rounds or (branches and self._loader.exact_branches(target))
         kit = self._kit = replace(self._make_kit(target, longest, with_costs=with_costs), exact_branches=exact_branches)
         unavailable = self._leave_out() if self._every_method else ()
+        if unavailable and not self._leaves_out:
+            raise PairError(
+                f"The arm {unavailable[0].method} can't be used: {unavailable[0].reason}.",
+                hint="Leave it out of --vs.",
+            )
         for arm in self._arms():
             arm.drafter.close()
         return BenchConditions(

@@ -3,16 +3,16 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from app.bench.measuring.arm_names import MODEL, TEXT
-from app.engine.runtime.heads import open_own_head
+from app.bench.measuring.arm_names import HEAD_FILES, MODEL, TEXT
+from app.engine.runtime.heads import head_beside, open_head, open_own_head
 from app.engine.runtime.loader import Loader
 from drafters.base import ModelDrafter
 from drafters.head import HeadDrafter
-from drafters.registry import HEAD
+from drafters.registry import AUTO, HEAD
 from models.base import LanguageModel
 from models.errors import LocalspecError
 from models.gguf.header import read_model
-from models.gguf.heads import has_own_head
+from models.gguf.heads import HeadKind, has_own_head
 from models.library.catalog import STARTER, is_same_model
 from models.llama.model import LlamaModel
 from models.llama.remote.remote_model import RemoteModel
@@ -33,7 +33,7 @@ class Methods:
     """Loaded drafters of one target."""
 
     by_kind: Mapping[str, ModelDrafter]
-    """The drafters of the arms "model", "mtp" and "text"; those that can't be loaded are left out."""
+    """The drafters of the arms "model", "mtp", "text" and `HEAD_FILES`; those that can't be loaded are left out."""
     auto: ModelDrafter | None
     """The one that `run` would use without a flag, or with the same `--draft`."""
     unavailable: tuple[Unavailable, ...]
@@ -47,7 +47,7 @@ class Methods:
 def load_methods(
     loader: Loader, target: LanguageModel, kinds: frozenset[str], seconds: Callable[[], Mapping[int, float]]
 ) -> Methods:
-    """Load a drafter for each of the kinds "model", "mtp" and "text" that are asked for.
+    """Load a drafter for each of the kinds "model", "mtp" and "text", and of `HEAD_FILES`, that are asked for.
 
     `seconds` measures the target's T(w) by width. Raises LocalspecError where a draft model that was named can't be
     loaded; every other failure is a reason.
@@ -57,8 +57,11 @@ def load_methods(
     try:
         if name := loader.plan.drafter.model:
             found[MODEL] = loader.draft_model(name, target)
-        if HEAD in kinds:
+        if kinds & {AUTO, HEAD}:
             _put(HEAD, _own_head(target, found.get(MODEL)), found, reasons)
+        for kind in HEAD_FILES:
+            if kind in kinds:
+                _put_head(kind, target, found, reasons)
         if not found and (standing := loader.standing_model(target, seconds())) is not None:
             found[TEXT if standing.drafts_text else MODEL] = standing
         auto = next(iter(found.values()), None)
@@ -80,6 +83,28 @@ def _put(kind: str, outcome: ModelDrafter | str, found: dict[str, ModelDrafter],
         reasons[kind] = outcome
     else:
         found[kind] = outcome
+
+
+def _put_head(kind: str, target: LanguageModel, found: dict[str, ModelDrafter], reasons: dict[str, str]) -> None:
+    """Add the head of a kind in a file; one that was found as the target's own head is moved to the arm of its kind."""
+    if HEAD in found and found[HEAD].name == kind:
+        found[kind] = found.pop(HEAD)
+        reasons[HEAD] = f"{target.name} has no drafting layer; its head in a file is the arm {kind}"
+        return
+    _put(kind, _head_in_file(kind, target, found.get(MODEL)), found, reasons)
+
+
+def _head_in_file(kind: str, target: LanguageModel, named: ModelDrafter | None) -> ModelDrafter | str:
+    """Return the drafter of a head in a file, or why there is none."""
+    if named is not None and named.name == kind:
+        return "--draft names it, so it is the arm model"
+    path = head_beside(target.path, HeadKind(kind)) if isinstance(target, LlamaModel) else None
+    if path is None:
+        return f"{target.name} has no such head (localspec forge MODEL --method {kind} makes one)"
+    try:
+        return open_head(path, target)
+    except LocalspecError as error:
+        return error.title.rstrip(".")
 
 
 def _put_starter(starter: ModelDrafter | str, found: dict[str, ModelDrafter], reasons: dict[str, str]) -> None:

@@ -45,7 +45,7 @@ _OF_SOURCE = {
     "memory": Origin.MEMORY,
     "grammar": Origin.FORCED,
 }
-_HEADS = ("mtp", "eagle3", "gemma4-assistant")
+_HEADS = ("mtp", "eagle3", "gemma4-assistant", "medusa")
 _OF_MODELS = {"model:": Origin.MODEL, "text:": Origin.TEXT, **dict.fromkeys(_HEADS, Origin.HEAD)}
 """Origins by the beginning of a source that is a draft model or head."""
 

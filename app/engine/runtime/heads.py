@@ -10,7 +10,7 @@ from drafters.registry import AUTO, HEAD, DrafterSpec
 from models.base import LanguageModel
 from models.errors import LocalspecError, PairError
 from models.gguf.header import read_model
-from models.gguf.heads import has_own_head, head_words, read_head, unsuitable
+from models.gguf.heads import HeadKind, has_own_head, head_words, read_head, unsuitable
 from models.heads.loading import join, load_head, load_own_head
 from models.library.forged import forged_heads
 from models.library.head_files import heads_beside
@@ -46,12 +46,17 @@ def open_own_head(target: LanguageModel) -> HeadDrafter | None:
     return None if found is None else open_head(found, target)
 
 
-def head_beside(target: Path) -> Path | None:
-    """Return the first file that holds a head for a target, made here for it or beside it; None for none."""
+def head_beside(target: Path, kind: HeadKind | None = None) -> Path | None:
+    """Return the first file that holds a head for a target, made here for it or beside it; None for none.
+
+    `kind` is the kind of head to look for; None: any.
+    """
     header = read_model(target)
     for path in (*heads_beside(target), *forged_heads(forged_folder(), target)):
         try:
             head = read_head(read_model(path))
+            if head is not None and kind not in (None, head.kind):
+                continue
             reasons = ["it holds no draft head"] if head is None else unsuitable(head, header)
         except LocalspecError as error:
             reasons = [str(error)]

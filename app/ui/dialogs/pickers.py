@@ -13,6 +13,7 @@ from textual.message import Message
 from textual.widgets import Input, Label, OptionList
 from textual.widgets.option_list import Option
 
+from app.flags.forged import drafter_for
 from app.ui.chat.conversation_screen import ConversationScreen
 from app.ui.chat.conversing import is_busy
 from app.ui.chat.failures import localspec_error
@@ -21,7 +22,7 @@ from app.ui.dialogs.choices import Choice, draft_choices, model_choices
 from app.ui.drawing.dialog import Dialog
 from app.ui.drawing.open_once import open_once
 from app.ui.prompt.one_line import OneLineInput
-from drafters.registry import parse_drafter
+from drafters.registry import AUTO
 from models.errors import UsageError
 
 _KEYS = "Enter selects, Escape closes"
@@ -134,8 +135,9 @@ def change_model(screen: ConversationScreen, name: str) -> None:
     if is_busy(screen):
         return
     drafter = screen.request.plan.drafter
-    # A draft model fits one family of models: another target starts with the drafters that need no model.
-    plan = replace(screen.request.plan, model=name, drafter=parse_drafter("auto") if drafter.model else drafter)
+    # A draft model fits one family of models: another target starts with what it has with no flag.
+    usual = drafter.model or drafter.kind == AUTO
+    plan = replace(screen.request.plan, model=name, drafter=drafter_for(name) if usual else drafter)
     screen.load(plan)
 
 
@@ -143,7 +145,7 @@ def change_draft(screen: ConversationScreen, name: str) -> None:
     """Load another drafter; the old one stays if that fails."""
     if is_busy(screen):
         return
-    spec = parse_drafter(name)
+    spec = drafter_for(screen.request.plan.model, name)
     screen.load(replace(screen.request.plan, drafter=spec), spec)
 
 

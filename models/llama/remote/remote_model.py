@@ -3,7 +3,6 @@
 A lost worker ends the child and so one answer; the next pass loads the model again.
 """
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,14 @@ import numpy as np
 
 from models.abort import AbortFlag
 from models.base import LanguageModel, Logits, Part
-from models.errors import Cancelled, LocalspecError, ModelFileError
+from models.errors import Cancelled, LocalspecError
 from models.gguf.file import check_file
-from models.llama.bindings import llama_cpp, recent_errors
+from models.llama.bindings import llama_cpp
 from models.llama.load import LlamaOptions
 from models.llama.remote.child import Child, LostError
 from models.llama.remote.messages import Order, Properties
 from models.llama.vocab import LlamaVocab
+from models.llama.weights.vocab_only import vocab_of
 from models.llama.weights.workers import names_of, require_workers
 
 
@@ -43,7 +43,7 @@ class RemoteModel:
         self._child: Child | None = None
         self._vocab_model: Any = None
         self._load()
-        self._vocab_model = _vocab_of(path)
+        self._vocab_model = vocab_of(path)
         self.vocab = LlamaVocab(self._vocab_model)
 
     @property
@@ -140,15 +140,3 @@ class RemoteModel:
             self._child, self._length = None, 0
             raise
         return result
-
-
-def _vocab_of(path: Path) -> Any:
-    """Return llama.cpp's model of a file without its weights."""
-    api = llama_cpp()
-    params = api.llama_model_default_params()
-    params.vocab_only, params.n_gpu_layers = True, 0
-    recent_errors()
-    model = api.llama_model_load_from_file(os.fsencode(path), params)
-    if not model:
-        raise ModelFileError(f"{path.name} can't be loaded.", cause=recent_errors(), hint="Fetch another copy of it.")
-    return model

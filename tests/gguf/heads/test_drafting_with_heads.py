@@ -18,6 +18,7 @@ from tiny_heads import (
     write_hybrid_with_head,
     write_shared,
 )
+from tiny_medusa import write_computed_medusa
 
 from app.engine.conversation.messages import Ended, Ready, Said
 from app.engine.conversation.session import Session
@@ -44,8 +45,8 @@ from models.text.prompts import Message as Turn
 OPTIONS = LlamaOptions(context_size=256, threads=1, extra_buffers=False, heads=True)
 LAYERS = (0, 1, 2)
 OF_TARGETS = ("own", "experts", "shared", "target", "chain", "cropped")
-KINDS = ("mtp", "experts", "eagle3", "some", "assistant", "chain", "cropped", "dflash", "dflash2", "dspark")
-LEAST = {"mtp": 0.3, "eagle3": 0.02, "some": 0.02, "chain": 0.3, "cropped": 0.3, "dflash": 0.02}
+KINDS = ("mtp", "experts", "eagle3", "some", "assistant", "chain", "cropped", "dflash", "dflash2", "dspark", "medusa")
+LEAST = {"mtp": 0.3, "eagle3": 0.02, "some": 0.02, "chain": 0.3, "cropped": 0.3, "dflash": 0.02, "medusa": 0.02}
 """Least share of draft tokens that are accepted; heads of random weights only are right by chance."""
 EXACT_RULES = [rule for rule in Accept if rule.exact]
 
@@ -75,6 +76,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "dflash": write_computed_block_head(folder / "b0.gguf", folder / "own.gguf", text, (0, 1)),
         "dflash2": write_block_head(folder / "b1.gguf", target, LAYERS, kind="dflash2"),
         "dspark": write_block_head(folder / "b2.gguf", target, LAYERS, kind="dspark"),
+        "medusa": write_computed_medusa(folder / "b3.gguf", target, text),
     }
 
 
@@ -211,7 +213,7 @@ def pair_of(kind: str, files: dict[str, Path]) -> tuple[Path, str]:
     return files[target_of(kind)], "mtp" if own else str(files[kind])
 
 
-@pytest.mark.parametrize("kind", ["mtp", "eagle3", "assistant", "chain", "dflash"])
+@pytest.mark.parametrize("kind", ["mtp", "eagle3", "assistant", "chain", "dflash", "medusa"])
 def test_a_chat_is_used_in_any_order(files: dict[str, Path], tmp_path: Path, kind: str) -> None:
     model, head = pair_of(kind, files)
     drafted, plain = (Chat(model, draft, tmp_path) for draft in (head, "off"))
@@ -237,7 +239,7 @@ def test_a_chat_is_used_in_any_order(files: dict[str, Path], tmp_path: Path, kin
         plain.worker.close()
 
 
-@pytest.mark.parametrize("kind", ["mtp", "eagle3", "assistant", "chain", "dflash"])
+@pytest.mark.parametrize("kind", ["mtp", "eagle3", "assistant", "chain", "dflash", "medusa"])
 def test_a_head_can_begin_in_the_middle_of_a_chat(files: dict[str, Path], tmp_path: Path, kind: str) -> None:
     model, draft = pair_of(kind, files)
     chat, plain = Chat(model, draft, tmp_path), Chat(model, "off", tmp_path)
@@ -269,7 +271,7 @@ def test_a_layer_that_was_not_loaded_is_named(files: dict[str, Path], tmp_path: 
         chat.worker.close()
 
 
-@pytest.mark.parametrize("kind", ["mtp", "eagle3", "assistant", "chain", "dflash"])
+@pytest.mark.parametrize("kind", ["mtp", "eagle3", "assistant", "chain", "dflash", "medusa"])
 def test_several_slots_have_a_head_each(files: dict[str, Path], tmp_path: Path, kind: str) -> None:
     model, draft = pair_of(kind, files)
     chat, plain = Chat(model, draft, tmp_path, slots=2), Chat(model, "off", tmp_path)

@@ -15,8 +15,8 @@ import numpy as np
 from gguf import GGUFWriter
 from numpy.typing import NDArray
 
-from app.forge.closed_form import normed
-from app.forge.export import copy_vocabulary, matrix_of
+from app.forge.files.reading import copy_vocabulary, matrix_of
+from app.forge.training.closed_form import normed
 from models.gguf.header import read_model
 from models.gguf.heads import needs_copies
 from models.heads.tap import Tap

@@ -240,6 +240,28 @@ def write_llama(
     return path
 
 
+def write_qwen2(
+    path: Path, *, seed: int = 0, n_ctx: int = 512, n_layer: int = 2, n_embd: int = 64, chat_template: str = ""
+) -> Path:
+    """Write a qwen2: biases beside queries, keys and values, and halves turned by their place; return `path`."""
+    with _tiny_file(path, "qwen2", seed=seed) as file:
+        file.sizes(n_ctx, n_layer, n_embd)
+        file.heads()
+        file.keys.add_feed_forward_length(2 * n_embd)
+        _tokenizer(file.keys)
+        if chat_template:
+            file.keys.add_chat_template(chat_template)
+        n_kv = n_embd // _HEADS * _HEADS_KV
+        draw = np.random.default_rng(seed)
+        for layer in (f"blk.{index}" for index in range(n_layer)):
+            _attention(file, layer, n_embd)
+            for name, size in (("q", n_embd), ("k", n_kv), ("v", n_kv)):
+                file.values(f"{layer}.attn_{name}.bias", draw.normal(size=size))
+            _feed_forward(file, layer, n_embd)
+        file.ends(len(TOKENS), n_embd, gain=sqrt(n_embd))
+    return path
+
+
 def write_experts(
     path: Path, *, seed: int = 0, n_ctx: int = 512, n_layer: int = 2, n_embd: int = 64, experts: int = 4, used: int = 2
 ) -> Path:

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from gguf import GGMLQuantizationType, GGUFWriter
 
-from app.forge.export import copy_vocabulary
+from app.forge.files.reading import copy_vocabulary
 from models.gguf.header import Header, read_model
 from models.heads.block_model import BlockModel
 from models.heads.loading import join, load_head

@@ -17,9 +17,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from app.forge.answers import Answer
-from app.forge.eagle3 import Head
-from app.forge.parts import Parts, Stored
+from app.forge.answering.answers import Answer
+from app.forge.answering.parts import Parts, Stored
+from app.forge.training.eagle3_head import Head
 
 BATCH = 1024
 """Places of one step, the ends of shorter answers included."""

@@ -8,23 +8,25 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from app.forge.eagle3 import Head, Shape
-from app.forge.export import matrix_of
-from app.forge.parts import Parts
+from app.forge.answering.parts import Parts
+from app.forge.files.reading import matrix_of
 from app.forge.request import ForgeRequest
-from app.forge.training import Batches, Trainer, until
-from models.errors import LocalspecError, UsageError
-from models.system.machine import physical_cores
+from app.forge.training.devices import device_of, use_threads
+from app.forge.training.eagle3_head import Head, Shape
+from app.forge.training.head_facts import HeadFacts
+from app.forge.training.trainer import Batches, Trainer, until
+from models.errors import LocalspecError
 
 
 class TrainingSession:
     """A head in training; the caller sets `seconds` and calls `save`."""
 
-    def __init__(self, request: ForgeRequest, checkpoint: Path, parts: Parts, start: dict[str, Any]) -> None:
+    def __init__(
+        self, request: ForgeRequest, facts: HeadFacts, checkpoint: Path, parts: Parts, start: dict[str, Any]
+    ) -> None:
         """Make the head from its start; raises UsageError for a device that is not there."""
-        torch.set_num_threads(request.threads or physical_cores())
-        torch.manual_seed(0)
-        facts, sizes, kept = request.facts, request.facts.sizes, start["kept"]
+        use_threads(request.threads)
+        sizes, kept = facts.sizes, start["kept"]
         head = Head(Shape(facts.width, 3 * facts.width, sizes.heads, sizes.feed_forward, facts.epsilon, facts.base))
         of_rows, of_embedding, scale = (
             torch.from_numpy(start[name]).float() for name in ("of_rows", "of_embedding", "scale")
@@ -80,16 +82,3 @@ class TrainingSession:
     def save(self) -> None:
         """Write the checkpoint in place of the last one; raises OSError."""
         self._trainer.save(self._checkpoint)
-
-
-def device_of(name: str) -> torch.device:
-    """Return a device by its name, the best one for "auto"; raises UsageError where it is not there."""
-    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if name == "auto":
-        name = next(each for each in ("cuda", "mps", "cpu") if there[each])
-    if not there[name]:
-        raise UsageError(
-            f"--device {name}: torch finds no such device.",
-            hint=f"Use one of: auto, {', '.join(each for each in there if there[each])}.",
-        )
-    return torch.device(name)

@@ -1,14 +1,13 @@
-"""EAGLE-3 heads as GGUF files, written by the gguf package and put in place whole."""
+"""Files of EAGLE-3 heads."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Matrix = NDArray[np.float32]
+from app.forge.files.reading import Matrix, copy_vocabulary
+
 _NORMS = ("output_norm", "blk.0.attn_norm", "blk.0.attn_norm_2", "blk.0.ffn_norm")
 
 
@@ -26,20 +25,6 @@ class HeadSizes:
     """Base of the rotary embedding."""
     layers: tuple[int, int, int]
     """Layers of the target whose inputs it reads."""
-
-
-def matrix_of(path: Path, *names: str) -> Matrix:
-    """Return the first of some tensors that a file has, as numbers; shape (rows, columns). Raises KeyError."""
-    from gguf import GGUFReader
-    from gguf.quants import dequantize
-
-    tensors = {tensor.name: tensor for tensor in GGUFReader(path).tensors}
-    for name in names:
-        if name in tensors:
-            # A copy, as rows of a file that holds numbers as they are would be a view of the file.
-            found: Matrix = np.array(dequantize(tensors[name].data, tensors[name].tensor_type), np.float32)
-            return found
-    raise KeyError(names[0])
 
 
 def write_head(
@@ -87,13 +72,3 @@ def write_head(
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
-
-
-def copy_vocabulary(file: Any, target: Path) -> None:
-    """Copy the tokenizer of a target's file."""
-    from gguf import GGUFReader
-
-    for name, field in GGUFReader(target).fields.items():
-        if name.startswith("tokenizer.ggml."):
-            inner = field.types[-1] if len(field.types) > 1 else None
-            file.add_key_value(name, field.contents(), field.types[0], sub_type=inner)

@@ -1,4 +1,4 @@
-"""A target's answers, several at a time, with what a head learns from: hidden rows and likeliest tokens."""
+"""A target's answers, several at a time, with what a drafter learns from: likeliest tokens, hidden rows."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -39,7 +39,7 @@ class Answer:
     asked: int
     """Tokens of the prompt."""
     rows: NDArray[np.float16]
-    """Hidden rows of the tapped layers, float16, shape (n, layers * width)."""
+    """Hidden rows of the tapped layers, float16, shape (n, layers * width); (n, 0) without any."""
     likely: NDArray[np.int32]
     """Likeliest tokens after each token of the answer and the prompt's last, shape (n, KEPT); -1: none is kept."""
     logits: NDArray[np.float16]
@@ -47,15 +47,15 @@ class Answer:
 
 
 class _Recorder:
-    """Listener of one text, which keeps the tapped rows of its tokens."""
+    """Listener of one text, which keeps the tapped rows of its tokens; rows of no numbers without a tap."""
 
-    def __init__(self, tap: Tap) -> None:
+    def __init__(self, tap: Tap | None) -> None:
         self._tap = tap
         self.rows: list[NDArray[np.float16]] = []
 
     def take(self, context: Any, start: int, place: int, count: int) -> None:  # noqa: ARG002
         """Keep the rows of a pass, as numbers of 16 bits."""
-        rows = self._tap.read(context, place + count)[place:]
+        rows = self._tap.read(context, place + count)[place:] if self._tap else np.zeros((count, 0), np.float32)
         self.rows.append(np.clip(rows, -60000, 60000).astype(np.float16))
 
     def skip(self, length: int) -> None:
@@ -95,8 +95,8 @@ class Answerer:
     """A target that answers many prompts at a time. Belongs to one thread; owns the model."""
 
     def __init__(self, path: Path, layers: Sequence[int], abort: AbortFlag, threads: int = 0) -> None:
-        """Load the target with a tap on the inputs of some layers; raises LocalspecError."""
-        copied = tuple(layers) if needs_copies(read_model(path)) else ()
+        """Load the target, with a tap on the inputs of some layers where there are any; raises LocalspecError."""
+        copied = tuple(layers) if needs_copies(read_model(path), layers) else ()
         options = LlamaOptions(
             context_size=CONTEXT,
             texts=TOGETHER,
@@ -110,8 +110,9 @@ class Answerer:
             # Beside other programs a thread too many makes each pass wait.
             self.model.follow_free_cores()
         self._texts = [self.model, *(self.model.twin() for _ in range(TOGETHER - 1))]
-        self._tap = Tap(self.model, layers)
-        self._tap.enable()
+        self._tap = Tap(self.model, layers) if layers else None
+        if self._tap:
+            self._tap.enable()
         random = np.random.default_rng(0)
         self._noise = random.gumbel(size=_NOISE).astype(np.float32)
         self._random = random

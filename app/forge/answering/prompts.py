@@ -1,4 +1,4 @@
-"""Prompts that a target answers for a head to learn from: made from short lists, none equal to those of `bench`.
+"""Prompts that a target answers for a drafter to learn from: made from short lists, none equal to those of `bench`.
 
 The prompts of `bench` are held back: a forged drafter is measured on them.
 """
@@ -23,7 +23,7 @@ def built_in(start: int = 0) -> Iterator[str]:
 @cache
 def _lists() -> Mapping[str, Sequence[str]]:
     """Return words and forms by their subject; in a form, {0} and so on stand for words."""
-    text = resources.files("app.forge").joinpath("prompts.json").read_text(encoding="utf-8")
+    text = resources.files("app.forge.answering").joinpath("prompts.json").read_text(encoding="utf-8")
     lists: Mapping[str, Sequence[str]] = json.loads(text)
     return lists
 

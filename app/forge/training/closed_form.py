@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.forge.answers import CONTEXT, Answer
+from app.forge.answering.answers import CONTEXT, Answer
 from models.abort import AbortFlag
 from models.llama.bindings import llama_cpp
 from models.llama.load import LlamaOptions

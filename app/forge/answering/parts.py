@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.forge.answers import Answer
+from app.forge.answering.answers import Answer
 
 _ROWS, _REST = "rows", "answers"
+_HEADER = 128
+"""Bytes of a file of rows that holds no number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,9 @@ class Parts:
         with np.load(self._path(number, _REST)) as file:
             rest = {name: file[name] for name in file.files}
         self._rest.append(rest)
-        self._rows.append(np.load(self._path(number, _ROWS), mmap_mode="r"))
+        rows = self._path(number, _ROWS)
+        # Rows of no numbers can't be mapped.
+        self._rows.append(np.load(rows, mmap_mode="r" if rows.stat().st_size > _HEADER else None))
         starts = np.concatenate(([0], np.cumsum(rest["lengths"])[:-1]))
         for start, length, asked in zip(starts, rest["lengths"], rest["asked"], strict=True):
             self.answers.append(Stored(number, int(start), int(length), int(asked)))

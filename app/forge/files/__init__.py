@@ -1,0 +1,1 @@
+"""GGUF files of drafters, written by the gguf package and put in place whole."""

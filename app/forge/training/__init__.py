@@ -1,0 +1,1 @@
+"""Training of heads with torch, and the closed form that it begins with."""
