@@ -9,6 +9,8 @@ if TYPE_CHECKING:
 
 METHODS = {
     "eagle3": "a one-layer head that reads three of the target's layers",
+    "prune": "the target with blocks left out",
+    "trim": "a draft model of the target with fewer tokens",
 }
 """Name, and what the drafter is. The file has a constant METHOD; one that makes heads is in `models.library.forged`."""
 
