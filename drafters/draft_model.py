@@ -28,6 +28,8 @@ from models.sampling.confidence import share
 from models.sampling.distribution import Distribution, one_hot
 from models.sampling.sampler import Sampler, SamplingParams
 from models.text.fim import text_order
+from models.token_map import TokenMap
+from models.trimmed import TrimmedModel
 
 FEWEST_SEEN = 32
 """Tokens of a prompt that are worth reading it anew for, where most of it was skipped."""
@@ -43,9 +45,15 @@ class DraftModel:
     of it in the order of the text: confirmed tokens, never draft tokens.
     """
 
-    def __init__(self, model: LanguageModel, target_vocab: Vocab) -> None:
-        """Take a loaded draft model; raises PairError, with every reason, when it can't speak for the target."""
-        reasons = [*check_pair(target_vocab, model.vocab), *rewind_reasons(model.rewind_support)]
+    def __init__(self, model: LanguageModel, target_vocab: Vocab, token_map: TokenMap | None = None) -> None:
+        """Take a loaded draft model; raises PairError, with every reason, when it can't speak for the target.
+
+        `token_map` has the tokens of one with a smaller vocabulary.
+        """
+        differences = (
+            token_map.reasons(target_vocab, model.vocab) if token_map else check_pair(target_vocab, model.vocab)
+        )
+        reasons = [*differences, *rewind_reasons(model.rewind_support)]
         if reasons:
             raise PairError(
                 f"{model.name} can't draft for this target.",
@@ -56,9 +64,12 @@ class DraftModel:
         self.drafts_text = self.drafts_blocks = False
         self.longest = NO_LIMIT
         self.model = model
+        self.token_map = token_map
+        self.spoken = model if token_map is None else TrimmedModel(model, token_map, target_vocab)
+        """The model, in the target's tokens."""
         self._target_vocab = target_vocab
         self._is_end = target_vocab.is_end
-        self._shared = min(target_vocab.size, model.vocab.size)
+        self._shared = min(target_vocab.size, self.spoken.vocab.size)
         self._sampler = Sampler(SamplingParams())
         self._text_order = text_order(target_vocab)
         self._text: list[int] = []
@@ -81,7 +92,7 @@ class DraftModel:
             # Another text, or the beginning of this one, of which hardly anything is left after what was skipped.
             self.skipped, same = 0, min(same, self._head)
         del self._cached[same:]
-        self.model.rewind(same)
+        self.spoken.rewind(same)
 
     def propose(self, context: Sequence[int], limit: int) -> Draft:
         """Return the tokens this model would emit in the target's place."""
@@ -98,7 +109,7 @@ class DraftModel:
         self.skipped = max(0, len(self._text) + said - self._head - window)
         same = common_prefix(self._cached, self._view(context))
         del self._cached[same:]
-        self.model.rewind(same)
+        self.spoken.rewind(same)
 
     def catch_up(self, context: Sequence[int], said: int) -> Hindsight:
         """Read all that is unread up to the last token; return what this model would have said in place of `said`.
@@ -110,10 +121,10 @@ class DraftModel:
         view = self._view(context)
         unseen = self._unseen(view)[:-1]
         fair = len(view) - self._head - _UNFAIR if self.skipped else len(unseen)
-        judged = min(said - 1, fair, len(unseen), self.model.max_rows, self.model.batch_size)
-        if judged <= 0 or len(view) > self.model.context_size or max(unseen) >= self.model.vocab.size:
+        judged = min(said - 1, fair, len(unseen), self.spoken.max_rows, self.spoken.batch_size)
+        if judged <= 0 or len(view) > self.spoken.context_size or max(unseen) >= self.spoken.vocab.size:
             return ()
-        rows = read_into(self.model, self._cached, unseen, judged)[:, : self._shared]
+        rows = read_into(self.spoken, self._cached, unseen, judged)[:, : self._shared]
         places = range(len(context) - judged, len(context))
         picks = [self._sampler.pick(row, context[:place]) for place, row in zip(places, rows, strict=True)]
         return tuple(
@@ -126,33 +137,33 @@ class DraftModel:
         `goes_on` gets the confidence of all draft tokens so far before each further pass.
         """
         view = self._view(context)
-        limit = min(limit, self.model.context_size - len(view))
-        given = given[: min(limit, self.model.max_rows) - 1] if limit > 0 else ()
+        limit = min(limit, self.spoken.context_size - len(view))
+        given = given[: min(limit, self.spoken.max_rows) - 1] if limit > 0 else ()
         unseen = self._unseen(view)
-        if limit <= 0 or max((*unseen, *given)) >= self.model.vocab.size:
+        if limit <= 0 or max((*unseen, *given)) >= self.spoken.vocab.size:
             # The context is full, or holds one of the target's padding rows, for which this model has none.
             return NO_DRAFT
         said = self._agreed(self._read(unseen, given), context, given)
-        self.model.rewind(len(view) + max(0, len(said.tokens) - 1))
+        self.spoken.rewind(len(view) + max(0, len(said.tokens) - 1))
         if not said.tokens:
             return NO_DRAFT
         # Whether another is drawn is decided before it is drawn; dropping what came out would bend its distribution.
         while len(said.tokens) < limit and not self._is_end(said.tokens[-1]) and goes_on(tuple(said.confidence)):
             said.force(self._sampler, context, limit - 1)
-            row = self.model.decode(said.tokens[self.model.length - len(view) :], rows=1)[0, : self._shared]
+            row = self.spoken.decode(said.tokens[self.spoken.length - len(view) :], rows=1)[0, : self._shared]
             if not said.proposal(self._sampler, row, context):
                 break
         return said.draft(self.name)
 
     def accept(self, emitted: Sequence[int], accepted: int) -> None:
         """Keep the accepted draft tokens, and remove the rejected ones from the cache."""
-        proposals_in_cache = self.model.length - len(self._cached)
+        proposals_in_cache = self.spoken.length - len(self._cached)
         self._cached += emitted[: min(accepted, proposals_in_cache)]
-        self.model.rewind(len(self._cached))
+        self.spoken.rewind(len(self._cached))
 
     def beside(self, model: LanguageModel) -> "DraftModel":
         """Return a new drafter for the same target with a further cache over this model's weights."""
-        return DraftModel(model, self._target_vocab)
+        return DraftModel(model, self._target_vocab, self.token_map)
 
     def close(self) -> None:
         """Free the model."""
@@ -178,12 +189,12 @@ class DraftModel:
         """Return what is to be read; draft tokens of a stopped round were never confirmed, and are removed here."""
         # The last token is read again even when it is known, for its row.
         del self._cached[len(view) - 1 :]
-        self.model.rewind(len(self._cached))
+        self.spoken.rewind(len(self._cached))
         return view[len(self._cached) :]
 
     def _read(self, unseen: Sequence[int], given: Sequence[int]) -> Logits:
         """Decode context and given draft tokens; return the rows of its last and of each, shape (given + 1, ...)."""
-        rows = read_into(self.model, self._cached, [*unseen, *given], len(given) + 1)
+        rows = read_into(self.spoken, self._cached, [*unseen, *given], len(given) + 1)
         del self._cached[len(self._cached) - len(given) :]
         return rows
 

@@ -30,6 +30,7 @@ from fakes import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_toy import SmallToy, map_without
 
 from app.engine.control.draft_model_cost import ModelCost
 from app.engine.conversation.session import Session
@@ -69,6 +70,15 @@ def padded_draft_model(fill: float) -> MakeDrafter:
     return make
 
 
+def trimmed_draft_model(unlikeness: float) -> MakeDrafter:
+    def make(case: Case, target: LanguageModel, _: Answer) -> Drafter:
+        token_map = map_without(target.vocab.tokenize("eao"), target.vocab.size)
+        model = ToyModel(case.toy_seed, unlikeness=unlikeness, context_size=case.context_size)
+        return DraftModel(SmallToy(model, token_map), target.vocab, token_map)
+
+    return make
+
+
 def rambling(case: Case, _: LanguageModel, __: Answer) -> Drafter:
     tokens = [(case.toy_seed + 7 * place) % (END + 1) for place in range(32)]
     return ScriptedDrafter(tokens[turn : turn + 16] for turn in range(16))
@@ -97,6 +107,8 @@ DRAFTERS: dict[str, MakeDrafter] = {
     "padded draft": padded_draft_model(50.0),
     "padded target": draft_model(0.3),
     "padded pair": padded_draft_model(-1e4),
+    "fewer tokens": trimmed_draft_model(0.0),
+    "fewer tokens, unlike": trimmed_draft_model(0.6),
     "oracle": lambda _case, _target, answer: OracleDrafter(answer.tokens),
     "always wrong": lambda _case, _target, answer: AlwaysWrongDrafter(answer.tokens),
     "rambling": rambling,

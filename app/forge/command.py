@@ -22,6 +22,7 @@ from app.shell.paths import conversations_file, forged_folder
 from app.shell.terminal import Terminal, bar, time_left
 from models.abort import AbortFlag
 from models.errors import Cancelled, LocalspecError, UsageError
+from models.library.forged import HEADS
 from models.system.power import on_battery
 
 _NOT_DONE = 1
@@ -103,7 +104,7 @@ def _end(request: ForgeRequest, made: Made, trial: Trial, terminal: Terminal) ->
     terminal.say(report(made, trial))
     if kept:
         terminal.say(f"\nKept: {request.out}\nCard: {written}\n")
-        terminal.say(_use(request))
+        terminal.say(_use(request, trial))
     else:
         terminal.say(
             f"\n{_against(request, trial)}, so it is not kept; --keep keeps it. More --minutes go on "
@@ -175,8 +176,8 @@ def remove_forged(names: Sequence[str], *, everything: bool, ask: bool) -> int:
     return 0
 
 
-def _use(request: ForgeRequest) -> str:
-    if request.out.parent == forged_folder():
+def _use(request: ForgeRequest, trial: Trial) -> str:
+    if request.out.parent == forged_folder() and (trial.pays or request.method in HEADS):
         return f"localspec run {request.name} now drafts with it where it pays.\n"
     return f"Use it: localspec run {request.name} --draft {request.out}\n"
 

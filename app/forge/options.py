@@ -12,14 +12,17 @@ from app.forge.methods.registry import METHODS
 
 _HOW, _DATA, _OUTPUT = "How to make it", "What it learns from", "Output"
 _METHOD_HELP = f"Kind of drafter: {'; '.join(f'{name}, {what}' for name, what in METHODS.items())}."
-_MINUTES_HELP = "Minutes to spend in all; a later run with more goes on from what was done.  [default: 60]"
+_MINUTES_HELP = (
+    "Minutes to spend in all; a later run with more goes on from what was done.  [default: 60; prune 20, trim 15]"
+)
 _DATA_HELP = "Prompts of your own, as JSON lines as for bench; the target answers them first."
 _HISTORY_HELP = "Use the prompts of your saved conversations too. Nothing leaves this machine."
 _OUT_HELP = "File of the drafter.  [default: one that `run TARGET` finds]"
-_KIND_HELP = "Type of its weights; q4_0 is half as large, and a little less accepted.  [default: q8_0]"
-_TRAINING_HELP = "Without: only compute the head, in a minute and without torch; it is seldom accepted."
+_KIND_HELP = "Type of a head's weights; q4_0 is half as large, and a little less accepted.  [default: q8_0]"
+_TRAINING_HELP = "Of eagle3; without: only compute the head, in a minute and without torch; it is seldom accepted."
 _KEEP_HELP = "Keep the drafter even if the trial shows that it does not pay."
-_DRAFT_HELP = "Draft model that the method begins with.  [default: the best one of this machine]"
+_DRAFT_HELP = "Draft model that trim begins with.  [default: the best one of this machine]"
+_TOKENS_HELP = "Tokens that trim keeps; 0: 32,768, or half of the vocabulary."
 _DEVICE_HELP = "Device that trains; auto takes a GPU where torch finds one."
 
 _OPTIONS = (
@@ -28,6 +31,7 @@ _OPTIONS = (
     option(_HOW, "--training/--no-training", "train", default=True, help=_TRAINING_HELP),
     option(_HOW, "--quantisation", type=click.Choice(("q8_0", "q4_0")), help=_KIND_HELP),
     option(_HOW, "--draft", type=ModelName(), metavar="MODEL", help=_DRAFT_HELP),
+    option(_HOW, "--tokens", default=0, type=click.IntRange(min=0), help=_TOKENS_HELP),
     option(_HOW, "--device", default="auto", type=click.Choice(("auto", "cpu", "cuda", "mps")), help=_DEVICE_HELP),
     option(_HOW, "-t", "--threads", default=0, type=THREADS, help="Number of threads; 0: one per physical core."),
     option(_HOW, "--on-battery", is_flag=True, help="Forge even while this machine runs on its battery."),
@@ -60,6 +64,8 @@ def forge() -> None:
       localspec forge TARGET --history          learn from your own prompts too
       localspec forge TARGET --method medusa    heads that predict four places from the last layer
       localspec forge TARGET --method distil    the starter, or --draft FILE, trained on its answers
+      localspec forge TARGET --method prune     a draft model: TARGET without some of its blocks
+      localspec forge TARGET --method trim      a draft model with fewer tokens, from another one
       localspec forge make --help               all flags
 
     It says beforehand what it will take and what it may gain, and asks. Ctrl-C stops it, and the same command goes on.
@@ -74,8 +80,9 @@ def forge() -> None:
 def make(context: click.Context, /, target: str, **flags: Any) -> None:
     """Make a drafter for TARGET, a .gguf file or a name that `localspec models ls` shows.
 
-    Needs localspec[forge], which brings torch. The target answers prompts for a part of the time, the drafter learns
-    from them for half of it, and a trial on held-back prompts takes the rest.
+    Needs localspec[forge], which brings torch; prune and trim work without torch. The target answers prompts, the
+    drafter is made from the answers, and a trial on held-back prompts ends it. `localspec help forge` explains each
+    method.
     """
     from app.forge.command import run_forge
     from app.shell.log import open_log

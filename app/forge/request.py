@@ -12,6 +12,7 @@ OWN_FLAGS = {
     "device": ("--device", "auto"),
     "quantisation": ("--quantisation", None),
     "draft": ("--draft", None),
+    "tokens": ("--tokens", 0),
 }
 """Flags that not every method takes, by their parameter: name, and the value that stands for "not given"."""
 
@@ -40,6 +41,8 @@ class ForgeRequest:
     """Draft model that the method begins with; None for none."""
     kind: str
     """Type of the drafter's weights: "q8_0", "q4_0" or "f32"."""
+    tokens: int
+    """Tokens that a smaller vocabulary keeps; 0: the method chooses."""
     train: bool
     device: str
     threads: int

@@ -50,6 +50,7 @@ def read_forge(model: str, flags: dict[str, Any], own: list[str]) -> ForgeReques
         work=forge_work_folder() / name,
         draft=draft,
         kind=(flags["quantisation"] or "q8_0") if facts.width % 32 == 0 else "f32",
+        tokens=flags["tokens"],
         train=flags["train"],
         device=flags["device"],
         threads=flags["threads"],

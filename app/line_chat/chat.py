@@ -30,6 +30,8 @@ class Chat:
     """System prompt of a new conversation."""
     drafter: str = "off"
     """Name of the drafter in use."""
+    target: str = ""
+    """Name of the target, as given."""
     turns: list[Message] = field(default_factory=list)
     """User and assistant messages, alternating; the system message is kept apart."""
     last: Ended | None = None
@@ -41,7 +43,9 @@ class Chat:
     def start(cls, request: Request, terminal: Terminal, engine: LineEngine) -> "Chat":
         """Load the models and return the chat over them."""
         ready: Ready = engine.load()
-        chat = cls(engine, terminal, request.settings, request.system, request.usual_system, ready.drafter)
+        chat = cls(
+            engine, terminal, request.settings, request.system, request.usual_system, ready.drafter, request.plan.model
+        )
         chat.terminal.tell(
             f"{ready.model}: {ready.description}, context {ready.context_size:,}, drafter {ready.drafter}"
         )

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from textwrap import fill
 
 from app.chat_input.settings import draft_length_text, setting_values, with_setting
+from app.flags.forged import drafter_for
 from app.history.chat_commands import save_conversation, saved_conversations
 from app.line_chat.chat import Chat
 from app.manual.pages import TOPICS, for_stream, page_of
 from app.wording.explanation import explanation_text
 from app.wording.report import table
 from app.wording.walk_text import walk_text
-from drafters.registry import drafter_help, parse_drafter
+from drafters.registry import drafter_help
 from models.errors import UsageError
 
 
@@ -87,7 +88,7 @@ def _stats(chat: Chat, _: str) -> None:
 
 def _draft(chat: Chat, argument: str) -> None:
     if argument:
-        chat.drafter = chat.engine.use_drafter(parse_drafter(argument)).drafter
+        chat.drafter = chat.engine.use_drafter(drafter_for(chat.target, argument)).drafter
     chat.terminal.show(f"Drafter: {chat.drafter}, {draft_length_text(chat.settings)}.")
 
 

@@ -10,6 +10,7 @@ from drafters.draft_model import DraftModel, Said
 from drafters.online.corrections import Before, Corrections
 from models.base import LanguageModel, Vocab
 from models.sampling.sampler import Sampler
+from models.token_map import TokenMap
 
 
 class CorrectedDraftModel(DraftModel):
@@ -19,13 +20,18 @@ class CorrectedDraftModel(DraftModel):
     """
 
     def __init__(
-        self, model: LanguageModel, target_vocab: Vocab, corrections: Corrections, learn: Callable[[], object]
+        self,
+        model: LanguageModel,
+        target_vocab: Vocab,
+        corrections: Corrections,
+        learn: Callable[[], object],
+        token_map: TokenMap | None = None,
     ) -> None:
         """Take a loaded draft model, the target's tokens, and the table, with what counts its notes after an answer.
 
-        Raises PairError as `DraftModel`.
+        `token_map` and errors are as of `DraftModel`.
         """
-        super().__init__(model, target_vocab)
+        super().__init__(model, target_vocab, token_map)
         self.learn = learn
         """Counts what the last answer has taught; for the time between answers."""
         self._corrections = corrections
@@ -50,7 +56,7 @@ class CorrectedDraftModel(DraftModel):
 
     def beside(self, model: LanguageModel) -> "CorrectedDraftModel":
         """Return a new drafter for the same target, with the same corrections."""
-        return CorrectedDraftModel(model, self._target_vocab, self._corrections, self.learn)
+        return CorrectedDraftModel(model, self._target_vocab, self._corrections, self.learn, self.token_map)
 
     def _new_draft(self, context: Sequence[int]) -> Said:
         self._last = CorrectedSaid(self._corrections, context)

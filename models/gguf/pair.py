@@ -8,9 +8,11 @@ from models.gguf.architecture import memory_kind
 from models.gguf.bytes_read import bytes_a_token
 from models.gguf.header import Header, read_model
 from models.gguf.model_info import ModelInfo, info_of
+from models.gguf.token_map import token_map_of
 from models.gguf.vocab import HeaderVocab
 from models.pair import memory_reasons, text_reasons, vocabulary_reasons
 from models.text.template_names import KEY, usual_template
+from models.token_map import TokenMap
 
 _NOT_IN_TEXT = ("padding", "unknown")
 """Roles of tokens that never come up in an answer."""
@@ -29,6 +31,8 @@ class ReadModel:
     """Bytes of weights that a one-token pass reads."""
     templates: Mapping[str, str]
     """All chat templates that have a name, by their names."""
+    token_map: TokenMap | None = None
+    """Its tokens as those of its target, where its vocabulary was made smaller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +67,15 @@ def read(header: Header, info: ModelInfo | None = None) -> ReadModel:
     vocab = HeaderVocab(header)
     named = header.below(KEY)
     usual = usual_template(header.text(KEY), named)
-    return ReadModel(info or info_of(header, vocab), vocab, usual, bytes_a_token(header), named)
+    return ReadModel(info or info_of(header, vocab), vocab, usual, bytes_a_token(header), named, token_map_of(header))
 
 
 def check_read(target: ReadModel, draft: ReadModel) -> PairFindings:
     """Compare two models; raises ModelFileError for a vocabulary that can't be read."""
-    differences = vocabulary_reasons(target.vocab, draft.vocab, target.vocab.first_difference(draft.vocab))
+    if draft.token_map is not None:
+        differences = draft.token_map.reasons(target.vocab, draft.vocab)
+    else:
+        differences = vocabulary_reasons(target.vocab, draft.vocab, target.vocab.first_difference(draft.vocab))
     reasons = memory_reasons(*(memory_kind(info.architecture, info.window) for info in (target.info, draft.info)))
     reasons += [*differences, *text_reasons(draft.vocab)] if differences and text_reasons(draft.vocab) else []
     return PairFindings(target.info, draft.info, tuple(reasons), tuple(differences), tuple(_notes(target, draft)))
@@ -86,6 +93,8 @@ def has_end(model: ReadModel) -> bool:
 
 def _notes(target: ReadModel, draft: ReadModel) -> list[str]:
     roles, others = target.info.special, draft.info.special
+    if draft.token_map is not None:
+        others = {role: int(draft.token_map.kept[token]) for role, token in others.items()}
     notes = [
         f"the {role} token is {token_words(target, roles.get(role))} and {token_words(draft, others.get(role))}"
         for role in dict.fromkeys((*roles, *others))

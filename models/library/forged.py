@@ -45,9 +45,17 @@ class Forged:
     @property
     def speed_up(self) -> float:
         """Speed over plain decoding in its trial; 0 where the card does not say."""
-        measured = self.record.get("measured")
-        found = measured.get("speed_up") if isinstance(measured, dict) else None
+        found = self._measured("speed_up")
         return float(found) if isinstance(found, int | float) else 0.0
+
+    @property
+    def pays(self) -> bool:
+        """Whether it was faster than without it in its trial; others were kept because that was asked for."""
+        return self._measured("pays") is True
+
+    def _measured(self, name: str) -> Any:
+        measured = self.record.get("measured")
+        return measured.get(name) if isinstance(measured, dict) else None
 
 
 def forged(folder: Path) -> list[Forged]:
@@ -81,9 +89,9 @@ def forged_heads(folder: Path, target: Path) -> list[Path]:
 
 
 def forged_model(folder: Path, target: Path) -> Path | None:
-    """Return the draft model that was made for a target, where no drafter that was made for it is faster."""
+    """Return the draft model that was made for a target and pays, where no drafter that was made for it is faster."""
     found = forged_for(folder, target)
-    return found[0].path if found and not found[0].is_head else None
+    return found[0].path if found and found[0].pays and not found[0].is_head else None
 
 
 def _read(card: Path) -> Forged | None:

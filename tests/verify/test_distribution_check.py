@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 from rounding import KeepsStaleRow, OffByOne
+from small_toy import SmallToy, map_without
 
 from app.bench.measuring.arms import BenchPrompt
 from app.engine.decoding import speculate, verify
@@ -90,6 +91,18 @@ def test_an_exact_rule_with_a_drawn_draft_fits(accept: Accept) -> None:
     assert (findings.found.branches["sibling"] > 0) == findings.siblings
     assert ("after a sibling" in names) == findings.siblings
     assert all(low <= share.expected <= high for share in findings.found.shares for low, high in [share.interval])
+
+
+@pytest.mark.parametrize("accept", EXACT)
+def test_an_exact_rule_with_a_draft_model_of_fewer_tokens_fits(accept: Accept) -> None:
+    vocab = ToyModel().vocab
+    token_map = map_without(vocab.tokenize("eao"), vocab.size)
+    spoken = DraftModel(SmallToy(ToyModel(unlikeness=1.5), token_map), vocab, token_map).spoken
+    drafter = DraftModel(RowCache(KnownCache(spoken), MEMORY), vocab)
+    few = replace(UNDECIDED, top_k=4)
+    findings = checked(ProposingModel(drafter.name, lambda: drafter, copies=False), plan(accept, 800, sampling=few))
+    assert (findings.deviating, findings.found.ruled_out) == ((), 0)
+    assert findings.found.branches["accepted"] > 30
 
 
 @pytest.mark.parametrize("accept", EXACT)

@@ -192,4 +192,5 @@ def _corrected(kit: ArmKit) -> tuple[ModelDrafter, Callable[[], None]]:
         corrections.learn()
         ready()
 
-    return CorrectedDraftModel(drafter.model, kit.target.vocab, corrections, corrections.learn), learn_first
+    corrected = CorrectedDraftModel(drafter.model, kit.target.vocab, corrections, corrections.learn, drafter.token_map)
+    return corrected, learn_first

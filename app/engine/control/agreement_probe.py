@@ -9,6 +9,7 @@ from itertools import accumulate
 import numpy as np
 
 from drafters.base import ModelDrafter
+from drafters.draft_model import DraftModel
 from models.base import LanguageModel
 from models.heads.head_model import HeadModel
 from models.sampling.likeliest import likeliest
@@ -42,7 +43,9 @@ def agreement_of(target: LanguageModel, drafter: ModelDrafter) -> float | None:
     """Return the agreement of a target and a drafter, by the measure for its kind."""
     if isinstance(drafter.model, HeadModel):
         return head_agreement(target, drafter.model)
-    return (text_agreement if drafter.drafts_text else agreement)(target, drafter.model)
+    if drafter.drafts_text:
+        return text_agreement(target, drafter.model)
+    return agreement(target, drafter.spoken if isinstance(drafter, DraftModel) else drafter.model)
 
 
 def head_agreement(target: LanguageModel, head: HeadModel) -> float | None:

@@ -24,6 +24,8 @@ from models.abort import AbortFlag
 from models.base import LanguageModel
 from models.errors import LocalspecError
 from models.gguf.file import check_file
+from models.gguf.header import read_model
+from models.gguf.token_map import token_map_of
 from models.kernels.takeover import compile_kernels
 from models.library.catalog import find_model, is_same_model
 from models.library.head_files import head_need, is_head_file
@@ -42,6 +44,7 @@ from models.states.folder import StateFolder
 from models.system.locked import lock_limit, locked_bytes
 from models.system.machine import available_memory
 from models.system.remembered import Remembered
+from models.token_map import TokenMap
 from models.toy import ToyModel
 
 TOY, TOY_FIM = "toy", "toy-fim"
@@ -150,9 +153,10 @@ class ModelOpener:
             # A target in a process of its own counts as another program.
             if isinstance(model, LlamaModel) and not plan.options.threads and not isinstance(target, RemoteModel):
                 model.follow_free_cores()
-            reasons = check_pair(target.vocab, model.vocab)
+            token_map = token_map_of(read_model(model.path)) if isinstance(model, LlamaModel) else None
+            reasons = (token_map.reasons if token_map else check_pair)(target.vocab, model.vocab)
             if not reasons:
-                return self._same_tokens(model, target), tuple(notes)
+                return self._same_tokens(model, target, token_map), tuple(notes)
             if isinstance(model, LlamaModel) and model.context_size > TEXT_CONTEXT:
                 model.reopen(replace(model.options, context_size=TEXT_CONTEXT))
             return TextDraftModel(model, target.vocab), (*notes, _AS_TEXT.format(model.name, reasons[0]))
@@ -160,12 +164,12 @@ class ModelOpener:
             model.close()
             raise
 
-    def _same_tokens(self, model: LanguageModel, target: LanguageModel) -> DraftModel:
+    def _same_tokens(self, model: LanguageModel, target: LanguageModel, token_map: TokenMap | None) -> DraftModel:
         """Return the drafter of a draft model with the target's tokens, corrected where that was asked for."""
         if not self._plan.online:
-            return DraftModel(model, target.vocab)
+            return DraftModel(model, target.vocab, token_map)
         store = CorrectionStore(self._plan.texts, target.vocab, (target.name, model.name))
-        return CorrectedDraftModel(model, target.vocab, store.corrections, store.keep)
+        return CorrectedDraftModel(model, target.vocab, store.corrections, store.keep, token_map)
 
     def standing_model(self, target: LanguageModel, seconds: Mapping[int, float]) -> ModelDrafter | None:
         """Load the plan's draft model for any target; None where there is none, or it is not expected to pay.

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from app.engine.conversation.transcript import Transcript
@@ -19,18 +19,35 @@ _WARM = 0.7
 """Temperature of every second answer."""
 
 
-def collect(job: Job, seconds: float, layers: Sequence[int] = (), enough: int = 0) -> Parts:
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    """When enough was answered."""
+
+    seconds: float
+    enough: int
+    """Tokens; 0: no limit."""
+    least: int
+    """Answers."""
+
+    def are_reached(self, seconds: float, parts: Parts, new: Sequence[Answer]) -> bool:
+        """Tell whether no more answers are needed after so many seconds."""
+        tokens = parts.tokens + sum(len(each.tokens) for each in new)
+        over = seconds >= self.seconds or 0 < self.enough <= tokens
+        return over and parts.asked + len(new) >= self.least
+
+
+def collect(job: Job, seconds: float, layers: Sequence[int] = (), *, enough: int = 0, least: int = 1) -> Parts:
     """Let the target answer prompts until their time is over, or until there are `enough` tokens; 0: no limit.
 
-    Return all answers. Rows of `layers` are kept with them. Raises LocalspecError, OSError, and Cancelled with all
-    ended answers kept.
+    At least `least` answers are waited for, whatever that takes. Return all answers; rows of `layers` are kept with
+    them. Raises LocalspecError, OSError, and Cancelled with all ended answers kept.
     """
     parts, before = Parts(job.work.data), job.work.progress.collected
-    if before < seconds and not 0 < enough <= parts.tokens:
+    if (before < seconds or parts.asked < least) and not 0 < enough <= parts.tokens:
         job.tell("loading the target", before, seconds)
         answerer = Answerer(job.request.target, layers, job.abort, job.request.threads)
         try:
-            _answers(job, answerer, parts, seconds, enough)
+            _answers(job, answerer, parts, _Limits(seconds, enough, least))
         finally:
             answerer.close()
     if not parts.answers:
@@ -41,8 +58,8 @@ def collect(job: Job, seconds: float, layers: Sequence[int] = (), enough: int = 
     return parts
 
 
-def _answers(job: Job, answerer: Answerer, parts: Parts, seconds: float, enough: int) -> None:
-    before, started = job.work.progress.collected, time.monotonic()
+def _answers(job: Job, answerer: Answerer, parts: Parts, limits: _Limits) -> None:
+    before, started, seconds = job.work.progress.collected, time.monotonic(), limits.seconds
     saved = started
     new: list[Answer] = []
 
@@ -61,7 +78,7 @@ def _answers(job: Job, answerer: Answerer, parts: Parts, seconds: float, enough:
             if now - saved > SAVED:
                 save()
                 saved = time.monotonic()
-            if before + now - started >= seconds or 0 < enough <= parts.tokens + sum(len(each.tokens) for each in new):
+            if limits.are_reached(before + now - started, parts, new):
                 break
     finally:
         # Also after Ctrl-C. What fails here hides nothing: parts on disk stay whole.

@@ -44,8 +44,8 @@ def write_head(
 
     packed = GGMLQuantizationType[kind.upper()]
     partial = path.with_suffix(".partial")
+    file = GGUFWriter(partial, "eagle3")
     try:
-        file = GGUFWriter(partial, "eagle3")
         file.add_block_count(1)
         file.add_context_length(sizes.context)
         file.add_embedding_length(sizes.width)
@@ -70,5 +70,6 @@ def write_head(
         file.close()
         partial.replace(path)
     except BaseException:
+        file.close()
         partial.unlink(missing_ok=True)
         raise

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from models.gguf.file import parts_of
+
 Matrix = NDArray[np.float32]
 
 
@@ -14,7 +16,7 @@ def matrix_of(path: Path, *names: str) -> Matrix:
     from gguf import GGUFReader
     from gguf.quants import dequantize
 
-    tensors = {tensor.name: tensor for tensor in GGUFReader(path).tensors}
+    tensors = {tensor.name: tensor for part in parts_of(path) for tensor in GGUFReader(part).tensors}
     for name in names:
         if name in tensors:
             # A copy, as rows of a file that holds numbers as they are would be a view of the file.

@@ -11,6 +11,8 @@ METHODS = {
     "eagle3": "a one-layer head that reads three of the target's layers",
     "medusa": "heads that each predict one place of a draft from the target's last row",
     "distil": "a draft model, such as the starter, trained on the target's answers",
+    "prune": "the target with blocks left out",
+    "trim": "a draft model of the target with fewer tokens",
 }
 """Name, and what the drafter is. The file has a constant METHOD; one that makes heads is in `models.library.forged`."""
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from app.engine.runtime.load import TOY, TOY_FIM, LoadPlan
-from drafters.registry import AUTO, DrafterSpec
+from app.flags.forged import drafter_for
+from drafters.registry import AUTO
 from models.gguf.file import check_file, is_there
 from models.library.catalog import find_model
 from models.library.local import local_names
@@ -41,9 +42,9 @@ class ModelChoices:
         """
         if id_ == self.first:
             return first
-        return replace(
-            first, model=self.names[id_], drafter=DrafterSpec(AUTO) if first.drafter.model else first.drafter
-        )
+        name, drafter = self.names[id_], first.drafter
+        usual = drafter.model or drafter.kind == AUTO
+        return replace(first, model=name, drafter=drafter_for(name) if usual else drafter)
 
 
 def read_choices(model: str, alias: str, names: Sequence[str]) -> ModelChoices:

@@ -110,7 +110,7 @@ def _draft_model(loader: Loader, name: str, target: LanguageModel) -> LanguageMo
             cause="A head drafts from rows of the target, which the check keeps from earlier texts.",
             hint="Compare texts instead: leave out --statistics.",
         )
-    return drafter.model
+    return drafter.spoken if isinstance(drafter, DraftModel) else drafter.model
 
 
 def _conditions(
