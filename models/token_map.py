@@ -5,20 +5,22 @@ model has it, else the nearest that it has. The draft model proposes the tokens 
 """
 
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from models.pair import Spellings
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
 class TokenMap:
     """The tokens of both."""
 
-    kept: NDArray[np.int32]
+    kept: "NDArray[np.int32]"
     """The target's token for each of the draft model, ascending; shape (vocabulary of the draft model,)."""
-    nearest: NDArray[np.int32]
+    nearest: "NDArray[np.int32]"
     """The draft model's token for each of the target; shape (vocabulary of the target,)."""
 
     def reasons(self, target: Spellings, draft: Spellings) -> list[str]:

@@ -1,7 +1,5 @@
 """Map of tokens in the file of a draft model with a smaller vocabulary, under two keys of localspec's own."""
 
-import numpy as np
-
 from models.errors import ModelFileError
 from models.gguf.header import Header
 from models.token_map import TokenMap
@@ -16,6 +14,9 @@ def token_map_of(header: Header) -> TokenMap | None:
     places = header.array(KEPT), header.array(NEAREST)
     if places[0] is None or places[1] is None:
         return None
+    # Pairs are judged without numpy, which takes a tenth of a second to import; few files have a map.
+    import numpy as np
+
     if {place.kind for place in places if place} != {_INT32}:
         raise _damaged(header, "its lists are of another type")
     kept, nearest = (np.frombuffer(header.raw(place), "<i4").astype(np.int32) for place in places if place)
