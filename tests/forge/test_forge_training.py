@@ -17,6 +17,7 @@ from app.forge.training.eagle3_head import Head, Shape  # noqa: E402
 from app.forge.training.head_facts import head_facts  # noqa: E402
 from app.forge.training.trainer import Batches, Trainer, steps_at  # noqa: E402
 from models.abort import AbortFlag  # noqa: E402
+from models.errors import LocalspecError  # noqa: E402
 from models.heads.head_model import HeadModel  # noqa: E402
 from models.heads.loading import load_head  # noqa: E402
 from models.llama.load import LlamaOptions  # noqa: E402
@@ -130,11 +131,19 @@ def test_a_full_disk_keeps_the_last_checkpoint(target: Path, tmp_path: Path, mon
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("app.forge.training.trainer.os.fsync", full)
+    monkeypatch.setattr("app.forge.training.checkpoint.os.fsync", full)
     with pytest.raises(OSError, match="No space left"):
         trainer.save(file)
     assert file.read_bytes() == kept
     assert [path.name for path in tmp_path.iterdir()] == ["training.pt"]
+
+
+def test_a_damaged_checkpoint_is_named(target: Path, tmp_path: Path) -> None:
+    trainer, file = trainer_of(target), tmp_path / "training.pt"
+    for damaged in (b"no checkpoint", b"", b"\x80\x02}q\x00."):
+        file.write_bytes(damaged)
+        with pytest.raises(LocalspecError, match=r"training\.pt can't be read"):
+            trainer.load(file)
 
 
 def test_later_parts_of_the_time_train_more_steps() -> None:

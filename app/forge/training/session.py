@@ -15,7 +15,6 @@ from app.forge.training.devices import device_of, use_threads
 from app.forge.training.eagle3_head import Head, Shape
 from app.forge.training.head_facts import HeadFacts
 from app.forge.training.trainer import Batches, Trainer, until
-from models.errors import LocalspecError
 
 
 class TrainingSession:
@@ -57,14 +56,7 @@ class TrainingSession:
         """Measure the start, then go on from the checkpoint, if any; raises LocalspecError for a damaged one."""
         self._first = self.accuracy()
         if self._checkpoint.exists():
-            try:
-                self._trainer.load(self._checkpoint)
-            except (RuntimeError, KeyError, ValueError, EOFError) as error:
-                raise LocalspecError(
-                    f"The checkpoint {self._checkpoint} can't be read.",
-                    cause=str(error).splitlines()[0],
-                    hint="Remove that file: training then begins again, with the answers that are there.",
-                ) from error
+            self._trainer.load(self._checkpoint)
         return self._first
 
     def run(self, share: Callable[[], float], after: Callable[[float], None]) -> None:

@@ -5,7 +5,6 @@ kept with the answer. The first part of the time trains one step, later parts tw
 own rows as it does when it drafts.
 """
 
-import os
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from torch import Tensor
 
 from app.forge.answering.answers import Answer
 from app.forge.answering.parts import Parts, Stored
+from app.forge.training.checkpoint import load_checkpoint, save_checkpoint, unreadable
 from app.forge.training.eagle3_head import Head
 
 BATCH = 1024
@@ -169,30 +169,24 @@ class Trainer:
 
     def save(self, path: Path) -> None:
         """Write everything that training goes on from in place of a file; raises OSError."""
-        partial = path.with_suffix(".partial")
         state = {
             "head": self.head.state_dict(),
             "optimizer": self._optimizer.state_dict(),
             "scale": self.head.scale,
             "counts": (self.steps, self.tokens, self.seconds),
         }
-        try:
-            with partial.open("wb") as file:
-                torch.save(state, file)
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(path)
-        except BaseException:
-            partial.unlink(missing_ok=True)
-            raise
+        save_checkpoint(path, state)
 
     def load(self, path: Path) -> None:
-        """Go on from a file; raises OSError, and RuntimeError for one of another head."""
-        state = torch.load(path, map_location=self._device, weights_only=True)
-        self.head.load_state_dict(state["head"])
-        self.head.scale.copy_(state["scale"])
-        self._optimizer.load_state_dict(state["optimizer"])
-        self.steps, self.tokens, self.seconds = state["counts"]
+        """Go on from a file; raises LocalspecError for a damaged one, and for one of another head."""
+        state = load_checkpoint(path, self._device)
+        try:
+            self.head.load_state_dict(state["head"])
+            self.head.scale.copy_(state["scale"])
+            self._optimizer.load_state_dict(state["optimizer"])
+            self.steps, self.tokens, self.seconds = state["counts"]
+        except (RuntimeError, KeyError, ValueError) as error:
+            raise unreadable(path, error) from error
 
     def tensors(self) -> dict[str, NDArray[np.float32]]:
         """Return the head's tensors by their names in a file, without ".weight"."""
