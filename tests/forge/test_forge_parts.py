@@ -277,8 +277,8 @@ def test_no_torch_is_needed_but_gguf_is(
     monkeypatch.setattr(request_module, "find_spec", lambda name: None if name == "gguf" else find_spec(name))
     done = localspec_here("forge", str(target), "--method", method, "--yes", home=tmp_path)
     assert done.returncode == 1
-    assert "forge needs gguf, which is not installed" in done.stderr
-    assert "torch" not in done.stderr
+    # The command that installs it brings torch too: both are one extra.
+    assert "forge needs gguf, which is not installed" in done.stderr.splitlines()[0]
 
 
 def test_a_trimmed_model_has_to_beat_the_whole_one() -> None:
