@@ -8,8 +8,7 @@ from typing import Any
 import click
 
 from app.forge import cards, estimate
-from app.forge.estimate import shares
-from app.forge.methods.base import Job, Made
+from app.forge.methods.base import Job, Made, shares
 from app.forge.methods.registry import method_named
 from app.forge.request import ForgeRequest
 from app.forge.request_from_flags import read_forge

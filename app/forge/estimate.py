@@ -1,7 +1,6 @@
 """What a forging will take, and is likely to gain: said before it begins."""
 
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 
 from app.forge.methods.base import Plan
@@ -51,8 +50,3 @@ def _existing(folder: Path) -> Path:
 def size_words(count: int) -> str:
     """Return a number of bytes in words."""
     return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:,.0f} MiB"
-
-
-def shares(values: Sequence[float]) -> str:
-    """Return shares in two digits each, such as ".31, .08"."""
-    return ", ".join(f"{value:.2f}".lstrip("0") for value in values)

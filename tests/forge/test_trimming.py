@@ -120,7 +120,9 @@ def with_another_table(path: Path) -> Path:
     from app.forge.files.copying import write_copy
 
     draft = write_llama(path.with_name("whole.gguf"), vocab=WORDS)
-    write_copy(path, draft, {}, lambda name, data: (name.replace("token_embd", "per_layer_token_embd"), data))
+    write_copy(
+        path, draft, {}, lambda name, data, kind: (name.replace("token_embd", "per_layer_token_embd"), data, kind)
+    )
     return path
 
 

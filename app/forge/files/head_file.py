@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from app.forge.files.reading import Matrix, copy_vocabulary
+from app.forge.files.writing import whole_gguf
 
 _NORMS = ("output_norm", "blk.0.attn_norm", "blk.0.attn_norm_2", "blk.0.ffn_norm")
 
@@ -39,13 +40,11 @@ def write_head(
 
     `kind` is "q8_0" or "q4_0" for the matrices. Raises OSError, and then leaves no file.
     """
-    from gguf import GGMLQuantizationType, GGUFWriter
+    from gguf import GGMLQuantizationType
     from gguf.quants import quantize
 
     packed = GGMLQuantizationType[kind.upper()]
-    partial = path.with_suffix(".partial")
-    file = GGUFWriter(partial, "eagle3")
-    try:
+    with whole_gguf(path, "eagle3") as file:
         file.add_block_count(1)
         file.add_context_length(sizes.context)
         file.add_embedding_length(sizes.width)
@@ -64,12 +63,3 @@ def write_head(
             else:
                 file.add_tensor(f"{name}.weight", quantize(values.astype(np.float32), packed), raw_dtype=packed)
         file.add_tensor("d2t", np.array(kept, np.int64))
-        file.write_header_to_file()
-        file.write_kv_data_to_file()
-        file.write_tensors_to_file()
-        file.close()
-        partial.replace(path)
-    except BaseException:
-        file.close()
-        partial.unlink(missing_ok=True)
-        raise

@@ -3,13 +3,13 @@
 llama.cpp has no architecture `medusa`. Keys and tensors are those that `models.heads.medusa.network` reads.
 """
 
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from app.forge.files.writing import whole_gguf
 from models.gguf.block_heads import MEDUSA
 from models.heads.medusa.network import BIASES, KEPT, MATRICES, NORM
 
@@ -42,14 +42,12 @@ def write_medusa(path: Path, heads: MedusaFile, digest: str, kind: str) -> None:
 
     Raises OSError, and then leaves no file.
     """
-    from gguf import GGMLQuantizationType, GGUFWriter
+    from gguf import GGMLQuantizationType
     from gguf.quants import quantize
 
     packed, (count, width) = GGMLQuantizationType[kind.upper()], heads.biases.shape
     matrices = np.stack((heads.linear, heads.gates), axis=1).reshape(2 * count * width, width).astype(np.float32)
-    partial = path.with_suffix(".partial")
-    file = GGUFWriter(partial, MEDUSA)
-    try:
+    with whole_gguf(path, MEDUSA) as file:
         file.add_embedding_length(width)
         file.add_layer_norm_rms_eps(heads.epsilon)
         file.add_uint32(f"{MEDUSA}.heads", count)
@@ -61,13 +59,3 @@ def write_medusa(path: Path, heads: MedusaFile, digest: str, kind: str) -> None:
         file.add_tensor(BIASES, heads.biases.astype(np.float32))
         file.add_tensor(NORM, heads.norm.astype(np.float32))
         file.add_tensor(KEPT, heads.kept.astype(np.int64))
-        file.write_header_to_file()
-        file.write_kv_data_to_file()
-        file.write_tensors_to_file()
-        file.close()
-        partial.replace(path)
-    except BaseException:
-        with suppress(OSError):
-            file.close()
-        partial.unlink(missing_ok=True)
-        raise

@@ -55,12 +55,12 @@ def write_pruned(path: Path, target: Path, left_out: Collection[int]) -> None:
     kept = [block for block in range(block_count(header)) if block not in left_out]
     places = {block: place for place, block in enumerate(kept)}
 
-    def change(name: str, data: Any) -> tuple[str, Any] | None:
+    def change(name: str, data: Any, kind: Any) -> tuple[str, Any, Any] | None:
         match = _BLOCK.fullmatch(name)
         if match is None:
-            return name, data
+            return name, data, kind
         place = places.get(int(match[1]))
-        return None if place is None else (f"blk.{place}.{match[2]}", data)
+        return None if place is None else (f"blk.{place}.{match[2]}", data, kind)
 
     write_copy(path, target, {f"{header.text('general.architecture')}.block_count": len(kept)}, change)
 

@@ -79,8 +79,8 @@ def write_trimmed(path: Path, draft: Path, token_map: TokenMap) -> None:
         elif name.endswith(".vocab_size"):
             values[name] = len(kept)
 
-    def change(name: str, data: Any) -> tuple[str, Any]:
-        return name, np.ascontiguousarray(data[kept]) if name in _BY_TOKEN else data
+    def change(name: str, data: Any, kind: Any) -> tuple[str, Any, Any]:
+        return name, np.ascontiguousarray(data[kept]) if name in _BY_TOKEN else data, kind
 
     write_copy(path, draft, values, change)
 

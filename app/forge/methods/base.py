@@ -1,6 +1,6 @@
 """Interface of the methods of `forge`: what each needs, what it says beforehand, and what it makes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -51,6 +51,28 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
+class MadeHeads(Made):
+    """What heads on a target's hidden rows were made from."""
+
+    places: int = 0
+    """Places that training has seen, with repetitions; 0 without training."""
+    training_seconds: float = 0.0
+    start_right: tuple[float, ...] = ()
+    """Shares of held-back places where the closed form was right, by place of the draft; () without training."""
+    right: tuple[float, ...] = ()
+    """The same of what was trained."""
+
+    @property
+    def lines(self) -> list[str]:
+        """Lines of the report."""
+        found = [f"{self.source}; trained on {self.places:,} places ({self.training_seconds / 60:.0f} min)."]
+        if self.right:
+            before = shares(self.start_right)
+            found.append(f"Right on answers that were held back: {shares(self.right)} (at the start {before}).")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """One making. Belongs to one thread, except for the abort flag."""
 
@@ -96,3 +118,8 @@ class Method(Protocol):
 
         Raises LocalspecError, OSError, and Cancelled with everything kept.
         """
+
+
+def shares(values: Sequence[float]) -> str:
+    """Return shares in two digits each, such as ".31, .08"."""
+    return ", ".join(f"{value:.2f}".lstrip("0") for value in values)

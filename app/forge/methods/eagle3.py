@@ -14,10 +14,10 @@ import numpy as np
 from app.forge.answering.answers import CONTEXT, TOGETHER
 from app.forge.answering.collecting import SAVED, collect
 from app.forge.answering.parts import Parts
-from app.forge.estimate import answered, shares
+from app.forge.estimate import answered
 from app.forge.files.head_file import write_head
 from app.forge.files.reading import matrix_of
-from app.forge.methods.base import Job, Made, Method, Plan
+from app.forge.methods.base import Job, MadeHeads, Method, Plan
 from app.forge.request import ForgeRequest
 from app.forge.training.closed_form import closed_form, last_rows
 from app.forge.training.head_facts import head_facts, kept_tokens
@@ -29,27 +29,11 @@ _STARTING = 64
 
 
 @dataclass(frozen=True, slots=True)
-class MadeHead(Made):
+class MadeEagle3(MadeHeads):
     """What a head was made from."""
 
-    layers: tuple[int, ...]
+    layers: tuple[int, ...] = ()
     """Layers of the target that it reads."""
-    places: int = 0
-    """Places that training has seen, with repetitions; 0 without training."""
-    training_seconds: float = 0.0
-    start_right: tuple[float, ...] = ()
-    """Shares of held-back places where the closed form was right, by step; () without training."""
-    right: tuple[float, ...] = ()
-    """The same of the trained head."""
-
-    @property
-    def lines(self) -> list[str]:
-        """Lines of the report."""
-        found = [f"{self.source}; trained on {self.places:,} places ({self.training_seconds / 60:.0f} min)."]
-        if self.right:
-            before = shares(self.start_right)
-            found.append(f"Right on answers it never saw: {shares(self.right)} (at the start {before}).")
-        return found
 
 
 class Eagle3:
@@ -80,7 +64,7 @@ class Eagle3:
             max(answering, training if request.train else 0),
         )
 
-    def make(self, job: Job) -> MadeHead:
+    def make(self, job: Job) -> MadeEagle3:
         """Make the head's file in the work folder."""
         return _HeadMaker(job).make()
 
@@ -94,12 +78,12 @@ class _HeadMaker:
         self._work = job.work
         self._facts = head_facts(job.request.target)
 
-    def make(self) -> MadeHead:
+    def make(self) -> MadeEagle3:
         """Make the head's file in the work folder; raises LocalspecError, OSError, and Cancelled."""
         share = _ANSWERING if self._request.train else _ANSWERING + _TRAINING
         parts = collect(self._job, self._request.minutes * 60 * share, self._facts.layers)
         collected = self._work.progress.collected
-        made = MadeHead(len(parts.answers), parts.tokens, collected, self._facts.layers)
+        made = MadeEagle3(len(parts.answers), parts.tokens, collected, layers=self._facts.layers)
         start = self._start(parts)
         return self._train(parts, start, made) if self._request.train else self._untrained(start, made)
 
@@ -128,7 +112,7 @@ class _HeadMaker:
         partial.replace(self._work.start)
         return start
 
-    def _untrained(self, start: dict[str, Any], made: MadeHead) -> MadeHead:
+    def _untrained(self, start: dict[str, Any], made: MadeEagle3) -> MadeEagle3:
         """Write the closed-form head: the feed-forward part is zero, and each token attends to itself."""
         width, inner = self._facts.width, self._facts.sizes.feed_forward
         ones, one, zero = (
@@ -150,7 +134,7 @@ class _HeadMaker:
         self._write(tensors, start)
         return made
 
-    def _train(self, parts: Parts, start: dict[str, Any], made: MadeHead) -> MadeHead:
+    def _train(self, parts: Parts, start: dict[str, Any], made: MadeEagle3) -> MadeEagle3:
         # torch takes seconds to import, and is wanted here alone.
         from app.forge.training.session import TrainingSession
 

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from app.forge.answering.answers import CONTEXT, TOGETHER
 from app.forge.answering.collecting import collect
 from app.forge.answering.parts import Parts
-from app.forge.estimate import answered, shares
+from app.forge.estimate import answered
 from app.forge.files.medusa_file import MedusaFile, write_medusa
 from app.forge.files.reading import matrix_of
-from app.forge.methods.base import Job, Made, Method, Plan
+from app.forge.methods.base import Job, MadeHeads, Method, Plan
 from app.forge.request import ForgeRequest
 from app.forge.target import facts_of
 from app.forge.training.head_facts import kept_tokens, norm_epsilon
@@ -38,26 +38,10 @@ _UNDERSTOOD = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class MadeMedusa(Made):
-    """What heads were made from."""
+class MadeMedusa(MadeHeads):
+    """What the heads were made from."""
 
-    heads: int
-    places: int = 0
-    """Places that training has seen, with repetitions; 0 without training."""
-    training_seconds: float = 0.0
-    start_right: tuple[float, ...] = ()
-    """Shares of held-back places where the closed form was right, by head; () without training."""
-    right: tuple[float, ...] = ()
-    """The same of the trained heads."""
-
-    @property
-    def lines(self) -> list[str]:
-        """Lines of the report."""
-        found = [f"{self.source}; trained on {self.places:,} places ({self.training_seconds / 60:.0f} min)."]
-        if self.right:
-            before = shares(self.start_right)
-            found.append(f"Right on answers they never saw: {shares(self.right)} (at the start {before}).")
-        return found
+    heads: int = 0
 
 
 class Medusa:
@@ -120,7 +104,7 @@ class _MedusaMaker:
         request = self._request
         share = _ANSWERING if request.train else _ANSWERING + _TRAINING
         parts = collect(self._job, request.minutes * 60 * share, (request.facts.blocks,))
-        made = MadeMedusa(len(parts.answers), parts.tokens, self._work.progress.collected, HEADS)
+        made = MadeMedusa(len(parts.answers), parts.tokens, self._work.progress.collected, heads=HEADS)
         start = self._start(parts)
         if request.train:
             return self._train(parts, start, made)

@@ -13,9 +13,9 @@ from pathlib import Path
 from app.forge.answering.answers import CONTEXT, TOGETHER, Answer
 from app.forge.answering.collecting import collect
 from app.forge.answering.parts import Parts
-from app.forge.estimate import answered, shares
+from app.forge.estimate import answered
 from app.forge.files.pruned_file import block_bytes, block_count, check_prunable, write_pruned
-from app.forge.methods.base import Job, Made, Method, Plan
+from app.forge.methods.base import Job, Made, Method, Plan, shares
 from app.forge.pruning.agreement import LONGEST, Agreement, AgreementMeter
 from app.forge.pruning.cost import Expected, expected, token_seconds, verifying_ratios
 from app.forge.pruning.search import Blocks, Candidate, search

@@ -2,7 +2,8 @@
 
 import os
 import pickle
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,19 +26,14 @@ def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
         raise
 
 
-def load_checkpoint(path: Path, device: torch.device) -> dict[str, Any]:
-    """Read a checkpoint; raises LocalspecError for a damaged one."""
+@contextmanager
+def loaded_checkpoint(path: Path, device: torch.device) -> Iterator[dict[str, Any]]:
+    """Give what a checkpoint holds; raises LocalspecError for a damaged one, and for one that does not fit its user."""
     try:
-        state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
+        yield torch.load(path, map_location=device, weights_only=True)
     except (RuntimeError, KeyError, ValueError, EOFError, OSError, pickle.UnpicklingError) as error:
-        raise unreadable(path, error) from error
-    return state
-
-
-def unreadable(path: Path, error: Exception) -> LocalspecError:
-    """Return the error for a checkpoint that does not fit."""
-    return LocalspecError(
-        f"The checkpoint {path} can't be read.",
-        cause=(str(error).splitlines() or [type(error).__name__])[0],
-        hint="Remove that file: training then begins again, with the answers that are there.",
-    )
+        raise LocalspecError(
+            f"The checkpoint {path} can't be read.",
+            cause=(str(error).splitlines() or [type(error).__name__])[0],
+            hint="Remove that file: training then begins again, with the answers that are there.",
+        ) from error

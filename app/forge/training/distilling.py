@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from app.forge.answering.examples import Example
-from app.forge.training.checkpoint import load_checkpoint, save_checkpoint, unreadable
+from app.forge.training.checkpoint import loaded_checkpoint, save_checkpoint
 from app.forge.training.llama_network import Network
 
 BATCH = 512
@@ -155,11 +155,8 @@ class DistillationTrainer:
         """Go on from the checkpoint, if there is one; raises LocalspecError for a damaged one."""
         if not self._checkpoint.exists():
             return
-        state = load_checkpoint(self._checkpoint, self._device)
-        try:
+        with loaded_checkpoint(self._checkpoint, self._device) as state:
             self.network.load_state_dict(state["network"])
             self._optimizer.load_state_dict(state["optimizer"])
             self._steps, self._places, self.seconds = state["counts"]
-        except (RuntimeError, KeyError, ValueError) as error:
-            raise unreadable(self._checkpoint, error) from error
         self._stream = self._batches.endless(self._steps)

@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from app.forge.answering.answers import Answer
 from app.forge.answering.parts import Parts
-from app.forge.training.checkpoint import load_checkpoint, save_checkpoint, unreadable
+from app.forge.training.checkpoint import loaded_checkpoint, save_checkpoint
 from app.forge.training.devices import device_of, use_threads
 from app.forge.training.medusa_start import Matrix, answered_rows, normed
 
@@ -214,11 +214,8 @@ class MedusaTrainer:
         """Go on from the checkpoint, if there is one; raises LocalspecError for a damaged one."""
         if not self._checkpoint.exists():
             return
-        state = load_checkpoint(self._checkpoint, self._device)
-        try:
+        with loaded_checkpoint(self._checkpoint, self._device) as state:
             self.heads.load_state_dict(state["heads"])
             self._optimizer.load_state_dict(state["optimizer"])
             self._steps, self._places, self.seconds = state["counts"]
-        except (RuntimeError, KeyError, ValueError) as error:
-            raise unreadable(self._checkpoint, error) from error
         self._stream = self._batches.endless(self._steps)

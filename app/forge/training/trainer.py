@@ -18,7 +18,7 @@ from torch import Tensor
 
 from app.forge.answering.answers import Answer
 from app.forge.answering.parts import Parts, Stored
-from app.forge.training.checkpoint import load_checkpoint, save_checkpoint, unreadable
+from app.forge.training.checkpoint import loaded_checkpoint, save_checkpoint
 from app.forge.training.eagle3_head import Head
 
 BATCH = 1024
@@ -179,14 +179,11 @@ class Trainer:
 
     def load(self, path: Path) -> None:
         """Go on from a file; raises LocalspecError for a damaged one, and for one of another head."""
-        state = load_checkpoint(path, self._device)
-        try:
+        with loaded_checkpoint(path, self._device) as state:
             self.head.load_state_dict(state["head"])
             self.head.scale.copy_(state["scale"])
             self._optimizer.load_state_dict(state["optimizer"])
             self.steps, self.tokens, self.seconds = state["counts"]
-        except (RuntimeError, KeyError, ValueError) as error:
-            raise unreadable(path, error) from error
 
     def tensors(self) -> dict[str, NDArray[np.float32]]:
         """Return the head's tensors by their names in a file, without ".weight"."""
