@@ -23,9 +23,9 @@ _CLASS_HELP = "Prompt classes, separated by commas.  [default: all]"
 _ARMS_HELP = (
     f"Arms to compare with plain decoding, separated by commas: auto, {', '.join(FREE_DRAFTERS)}, model, online (the "
     "draft model as under run --online), mtp (the model's own head), eagle3 and medusa (such a head in a file that is "
-    "found with no flag), text (the starter, drafting text); each but auto also with a draft length, as in lookup:7; "
-    "or all (every method that this model can use, ranked in a league table).  [default: auto; with a draft model "
-    "auto,lookup,model]"
+    "found with no flag), distil, prune and trim (a draft model that forge made for this model so), text (the starter, "
+    "drafting text); each but auto also with a draft length, as in lookup:7; or all (every method that this model can "
+    "use, ranked in a league table).  [default: auto; with a draft model auto,lookup,model]"
 )
 _DRAFT_MAX_HELP = "Draft length of arms that do not name one."
 _ROUNDING_HELP = "Allow drafts longer than this machine verifies bit-exactly; a text that forks is then not a failure."

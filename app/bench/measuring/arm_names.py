@@ -27,6 +27,10 @@ MODEL, TEXT, ONLINE = "model", "text", "online"
 again, corrected between answers (`run --online`)."""
 HEAD_FILES = ("eagle3", "medusa")
 """The arms of heads in files beside the target, or made for it here, by their kinds."""
+FORGED_MODELS = ("distil", "prune", "trim")
+"""The arms of draft models that `forge` made for the target, by its methods."""
+FILES = (*HEAD_FILES, *FORGED_MODELS)
+"""The arms of drafters in files that are found by the target."""
 ALL = "all"
 """Stands for every method: auto, each drafter without a model, and the arms with one."""
 Make = Callable[[], tuple[ModelDrafter, Callable[[], None]]]
@@ -38,7 +42,7 @@ class ArmSpec:
     """Arm requested by name."""
 
     kind: str
-    """"off", "auto", "model", "online", "text", "mtp", a name of `HEAD_FILES` or of `FREE_DRAFTERS`."""
+    """"off", "auto", "model", "online", "text", "mtp", a name of `FILES` or of `FREE_DRAFTERS`."""
     length: int = 0
     """Draft length of a fixed arm."""
 
@@ -68,7 +72,7 @@ class ArmKit:
     make_head: Callable[[], ModelDrafter] | None = None
     """Makes a drafter with the draft head, in place of a draft model; None without one."""
     by_kind: Mapping[str, Make] = field(default_factory=dict)
-    """Makers of the arms "model", "text", "mtp" and `HEAD_FILES` with a drafter of their own; others use auto's."""
+    """Makers of the arms "model", "text", "mtp" and `FILES` with a drafter of their own; others use auto's."""
 
     def length(self, wanted: int) -> int:
         """Return the wanted draft length, at most `longest`."""
@@ -77,7 +81,7 @@ class ArmKit:
 
 def with_every_method(names: Sequence[str]) -> list[str]:
     """Return arm names with "all" replaced by every method, in the order of the field: free ones, models, heads."""
-    every = (AUTO, *FREE_DRAFTERS, MODEL, ONLINE, TEXT, HEAD, *HEAD_FILES)
+    every = (AUTO, *FREE_DRAFTERS, MODEL, ONLINE, TEXT, HEAD, *FILES)
     return [arm for name in names for arm in (every if name == ALL else (name,))]
 
 
@@ -141,7 +145,7 @@ def _nothing() -> None:
 
 def _parse(name: str, draft_max: int) -> ArmSpec:
     kind, colon, length = name.partition(":")
-    fixed = (*FREE_DRAFTERS, MODEL, ONLINE, TEXT, HEAD, *HEAD_FILES)
+    fixed = (*FREE_DRAFTERS, MODEL, ONLINE, TEXT, HEAD, *FILES)
     if not colon and kind in (PLAIN, AUTO):
         return ArmSpec(kind)
     if kind in fixed and not colon:

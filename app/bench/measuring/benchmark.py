@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from app.bench.measuring.arm_names import HEAD_FILES, LONGEST, TEXT, ArmKit, ArmSpec, Make, make_arms
+from app.bench.measuring.arm_names import FILES, LONGEST, TEXT, ArmKit, ArmSpec, Make, make_arms
 from app.bench.measuring.arms import Arm, Bench, BenchPrompt, OnAnswer, Skipped, Turn
 from app.bench.measuring.methods import Methods, Unavailable, load_methods
 from app.bench.measuring.results import Oracle
@@ -63,7 +63,7 @@ class BenchRun:
         self._lender: Lender | None = None
         self._drafter: ModelDrafter | None = None
         self._leaves_out = every_method
-        self._every_method = every_method or any(spec.kind in HEAD_FILES for spec in arms)
+        self._every_method = every_method or any(spec.kind in FILES for spec in arms)
         self._methods: Methods | None = None
 
     @property

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from app.bench.measuring.arm_names import HEAD_FILES, MODEL, TEXT
+from app.bench.measuring.arm_names import FORGED_MODELS, HEAD_FILES, MODEL, TEXT
 from app.engine.runtime.heads import head_beside, open_head, open_own_head
 from app.engine.runtime.loader import Loader
+from app.shell.paths import forged_folder
 from drafters.base import ModelDrafter
 from drafters.head import HeadDrafter
 from drafters.registry import AUTO, HEAD
@@ -14,6 +15,7 @@ from models.errors import LocalspecError
 from models.gguf.header import read_model
 from models.gguf.heads import HeadKind, has_own_head
 from models.library.catalog import STARTER, is_same_model
+from models.library.forged import forged_models
 from models.llama.model import LlamaModel
 from models.llama.remote.remote_model import RemoteModel
 
@@ -33,7 +35,7 @@ class Methods:
     """Loaded drafters of one target."""
 
     by_kind: Mapping[str, ModelDrafter]
-    """The drafters of the arms "model", "mtp", "text" and `HEAD_FILES`; those that can't be loaded are left out."""
+    """The drafters of the arms "model", "mtp", "text" and `FILES`; those that can't be loaded are left out."""
     auto: ModelDrafter | None
     """The one that `run` would use without a flag, or with the same `--draft`."""
     unavailable: tuple[Unavailable, ...]
@@ -47,7 +49,7 @@ class Methods:
 def load_methods(
     loader: Loader, target: LanguageModel, kinds: frozenset[str], seconds: Callable[[], Mapping[int, float]]
 ) -> Methods:
-    """Load a drafter for each of the kinds "model", "mtp" and "text", and of `HEAD_FILES`, that are asked for.
+    """Load a drafter for each of the kinds "model", "mtp" and "text", and of `FILES`, that are asked for.
 
     `seconds` measures the target's T(w) by width. Raises LocalspecError where a draft model that was named can't be
     loaded; every other failure is a reason.
@@ -65,6 +67,9 @@ def load_methods(
         if not found and (standing := loader.standing_model(target, seconds())) is not None:
             found[TEXT if standing.drafts_text else MODEL] = standing
         auto = next(iter(found.values()), None)
+        for kind in FORGED_MODELS:
+            if kind in kinds:
+                _put(kind, _forged_model(kind, loader, target), found, reasons)
         if TEXT in kinds and TEXT not in found:
             _put_starter(_starter(loader, target), found, reasons)
     except BaseException:
@@ -103,6 +108,19 @@ def _head_in_file(kind: str, target: LanguageModel, named: ModelDrafter | None) 
         return f"{target.name} has no such head (localspec forge MODEL --method {kind} makes one)"
     try:
         return open_head(path, target)
+    except LocalspecError as error:
+        return error.title.rstrip(".")
+
+
+def _forged_model(kind: str, loader: Loader, target: LanguageModel) -> ModelDrafter | str:
+    """Return the draft model that a method of `forge` made for a target, or why there is none."""
+    path = forged_models(forged_folder(), target.path).get(kind) if isinstance(target, LlamaModel) else None
+    if path is None:
+        return f"none was made for {target.name} (localspec forge MODEL --method {kind} makes one)"
+    if is_same_model(loader.plan.drafter.model, str(path)):
+        return "it is the arm model already: --draft names it, or it is used with no flag"
+    try:
+        return loader.draft_model(str(path), target)
     except LocalspecError as error:
         return error.title.rstrip(".")
 
