@@ -93,7 +93,7 @@ def test_a_pruned_model_lacks_the_blocks_that_its_card_names(pruned: Path, targe
     for each in made["timed"]:
         assert 0 <= each["right"] == pytest.approx(each["accepted"][0])
         assert each["step"] > 0
-    assert made["measured"] >= 7
+    assert made["measured"] >= len(made["timed"]) >= 1
     assert record["measured"]["speed_up_before"] is None
     assert file.stat().st_size < target.stat().st_size
 
