@@ -99,13 +99,16 @@ def _ready(report: Path) -> int:
 
 
 def _waited(process: int) -> float:
-    """Return the seconds that the slowest thread of a process was ready to run and had no core; 0 where unknown."""
-    longest = 0
+    """Return the seconds that threads of a process were ready to run and had no core, added up; 0 where unknown.
+
+    Added up, since threads wait for each other: while one has no core, the others come to nothing.
+    """
+    waited = 0
     if process and sys.platform == "linux":
         for task in Path(f"/proc/{process}/task").glob("*/schedstat"):
             with suppress(OSError, ValueError, IndexError):
-                longest = max(longest, int(task.read_text().split()[1]))
-    return longest * _NANO
+                waited += int(task.read_text().split()[1])
+    return waited * _NANO
 
 
 def _lines(report: Path) -> Iterator[dict[str, Any]]:

@@ -196,10 +196,14 @@ def test_the_search_goes_on_from_what_was_measured(target: Path, work: Path) -> 
 def test_a_damaged_file_of_measurements_is_measured_again(target: Path, work: Path) -> None:
     (work / "agreement.json").write_text('{"answers": 3, "sets": {"1": 5}}')
     (work / "progress.json").unlink()
-    assert made_again(target, work).measured >= 7
+    made_again(target, work)
+    after = json.loads((work / "agreement.json").read_text())
+    assert all(isinstance(each, dict) for each in after["sets"].values())
 
 
-def test_ctrl_c_keeps_what_was_measured(target: Path, work: Path) -> None:
+def test_ctrl_c_keeps_what_was_measured(target: Path, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # However busy the machine is, the time is not over before the third set.
+    monkeypatch.setattr("app.forge.methods.prune._Pruner._share", lambda _: 0.0)
     (work / "agreement.json").unlink()
     spent = json.loads((work / "progress.json").read_text())
     (work / "progress.json").write_text(json.dumps({**spent, "trained": 0.0}))

@@ -204,6 +204,9 @@ def test_on_a_terminal_the_figures_have_a_line_of_their_own(tmp_path: Path, code
 def test_ctrl_c_prints_what_there_is(tmp_path: Path) -> None:
     for patience in (1.5, 3, 6, 12, 24):
         status, out, told = interrupted(tmp_path, patience)
+        if status == -signal.SIGINT and not out:
+            # On a busy machine Python itself had not started yet.
+            continue
         assert status == 130
         if len(out) > 24:
             break
