@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from kernel_child import EXPERT_TOKENS, TYPES, run_kernels
 from numpy.typing import NDArray
-from own_kernels import built, llama_cpps_own, skip_where_impossible
+from own_kernels import WIDEST_AND_NARROWEST, built, llama_cpps_own, skip_where_impossible
 from tiny_gguf import write_experts
 
 from models.llama.exact_width import WIDEST, exact_width
@@ -16,7 +16,6 @@ from models.llama.load import LlamaOptions
 from models.llama.model import LlamaModel
 from models.llama.requantise import requantise
 
-BUILDS = {"as it is": (), "AVX2, no VNNI": ("-DLOCALSPEC_NO_AVX512", "-DLOCALSPEC_NO_VNNI")}
 Products = dict[str, NDArray[Any]]
 
 
@@ -25,10 +24,10 @@ def _possible() -> None:
     skip_where_impossible()
 
 
-@pytest.fixture(scope="module", params=BUILDS)
+@pytest.fixture(scope="module", params=WIDEST_AND_NARROWEST)
 def experts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Products:
     answer = tmp_path_factory.mktemp("experts") / "answer.npz"
-    library = built(BUILDS[request.param], tmp_path_factory.getbasetemp())
+    library = built(WIDEST_AND_NARROWEST[request.param], tmp_path_factory.getbasetemp())
     run_kernels(library, "experts", answer)
     return dict(np.load(answer))
 

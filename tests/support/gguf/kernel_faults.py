@@ -288,3 +288,16 @@ IN_LANES = {
     ),
 }
 """Faults of what is there in place of that for vectors of 32 bytes."""
+SHOWN_IN = {
+    "a sum that depends on the columns beside it": "ternary.cpp",
+    "a minimum that is added": "k_quants.cpp",
+    "minimums for scales": "k_quants.cpp",
+    "a row left out": "ternary.cpp",
+    "a sum that begins anew in mid row": "ternary.cpp",
+    "the experts of another token": "small_quants.cpp",
+    "another power": "tables.cpp",
+    "a bit of eight that is lost": "small_quants.cpp",
+    "another offset of scales": "tables.cpp",
+    "another minimum": "small_quants.cpp",
+}
+"""Units in which a fault of a source that several read shows: the others are left as they are, which saves a minute."""
