@@ -54,11 +54,7 @@ def trimmed(target: Path, draft: Path, tmp_path_factory: pytest.TempPathFactory)
 
 
 def forged_home(home: Path, target: Path, *flags: str) -> Path:
-    with pytest.MonkeyPatch.context() as patch:
-        # A short trial: what it counts is tested with heads.
-        patch.setattr("app.forge.trial.CLASSES", ("chat", "math"))
-        patch.setattr("app.forge.trial._TOKENS", 24)
-        done = localspec_here("forge", str(target), *flags, *QUICK, "--json", home=home)
+    done = localspec_here("forge", str(target), *flags, *QUICK, "--json", home=home)
     assert done.returncode == 0, done.stderr
     (home / "record.json").write_text(done.stdout)
     return home
