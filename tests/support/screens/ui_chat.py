@@ -152,7 +152,11 @@ async def _chatting(
     async with app.run_test(size=size, notifications=notices) as pilot:
         chat = Chat(app, pilot, heard)
         await chat.until(lambda: isinstance(app.screen, ChatScreen))
-        yield chat
+        try:
+            yield chat
+        finally:
+            # As the program does when it ends: the screen is closed while the model gives no more tokens.
+            app.chat.link.stop()
 
 
 def drive(steps: Coroutine[Any, Any, None]) -> None:
