@@ -76,7 +76,7 @@ def run_forge(model: str, flags: dict[str, Any]) -> int:
     plan = method_named(request.method).plan(request)
     estimate.check_room(request, plan)
     _check_power(request)
-    terminal.tell(estimate.words(request, plan))
+    terminal.tell(estimate.words(request, plan, Work(request.work).progress))
     if not _is_wanted(request):
         terminal.say("Nothing was made.\n")
         return _NOT_DONE

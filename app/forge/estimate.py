@@ -5,6 +5,7 @@ from pathlib import Path
 
 from app.forge.methods.base import Plan
 from app.forge.request import ForgeRequest
+from app.forge.work import Progress
 from models.errors import LocalspecError
 
 _LEAST_FREE = 1 << 30
@@ -17,12 +18,14 @@ def answered(request: ForgeRequest, seconds: float) -> int:
     return max(1, int(seconds * rate * max(1, request.threads or 1)))
 
 
-def words(request: ForgeRequest, plan: Plan) -> str:
-    """Return what it will take, and what it may gain."""
+def words(request: ForgeRequest, plan: Plan, progress: Progress) -> str:
+    """Return what it will take, how much of that an earlier run did, and what it may gain."""
     minutes = f"{request.minutes:g} minutes" if request.minutes != 1 else "1 minute"
+    if (spent := round((progress.collected + progress.trained) / 60)) > 0:
+        minutes += f", {spent} of which an earlier run has spent"
     lines = [
         plan.what,
-        f"It takes {minutes}, about {size_words(plan.disk)} of disk in {request.work}, and about "
+        f"It takes {minutes}. It needs about {size_words(plan.disk)} of disk in {request.work}, and about "
         f"{size_words(plan.memory)} of memory. It can be stopped at any time; the same command goes on.",
         plan.expected,
     ]

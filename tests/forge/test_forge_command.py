@@ -103,6 +103,14 @@ def test_the_same_command_goes_on_and_more_minutes_add_answers(home: Path, targe
     assert more["tokens"] > before["tokens"]
 
 
+def test_what_an_earlier_run_has_spent_is_said_beforehand(home: Path, target: Path, tmp_path: Path) -> None:
+    shutil.copytree(home / ".cache", tmp_path / ".cache")
+    (work_of(tmp_path) / "progress.json").write_text('{"collected": 90.0, "trained": 40.0}')
+    asked = localspec_here("forge", str(target), "--no-training", "--minutes", "5", home=tmp_path)
+    assert "It takes 5 minutes, 2 of which an earlier run has spent." in asked.stderr
+    assert "Give --yes" in asked.stderr
+
+
 def test_a_drafter_that_does_not_pay_is_not_kept_and_that_is_said(target: Path, tmp_path: Path) -> None:
     done = localspec_here("forge", str(target), *QUICK, home=tmp_path)
     assert done.returncode == 0

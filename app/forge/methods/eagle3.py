@@ -147,20 +147,23 @@ class _HeadMaker:
         def share() -> float:
             return (before + time.monotonic() - started) / wanted
 
+        def save() -> None:
+            session.save()
+            self._work.note(replace(self._work.progress, trained=session.seconds))
+
         def after(loss: float) -> None:
             nonlocal saved
             session.seconds = before + time.monotonic() - started
             self._job.tell(f"training, loss {loss:.2f}, {session.places:,} tokens", session.seconds, wanted)
             self._job.check()
             if time.monotonic() - saved > SAVED:
-                session.save()
+                save()
                 saved = time.monotonic()
 
         try:
             session.run(share, after)
         finally:
-            session.save()
-            self._work.note(replace(self._work.progress, trained=session.seconds))
+            save()
         self._job.tell("measuring the head on answers it never saw", 1, 1)
         last = session.accuracy()
         self._write(session.tensors(), start)

@@ -29,6 +29,11 @@ def train(job: Job, learner: Learner, wanted: float) -> None:
     """Train until `wanted` seconds are over; raises LocalspecError, OSError, and Cancelled with a checkpoint kept."""
     before, started = learner.seconds, time.monotonic()
     saved = started
+
+    def save() -> None:
+        learner.save()
+        job.work.note(replace(job.work.progress, trained=learner.seconds))
+
     try:
         while learner.seconds < wanted:
             loss = learner.step(learner.seconds / wanted)
@@ -37,8 +42,7 @@ def train(job: Job, learner: Learner, wanted: float) -> None:
             job.tell(f"training, loss {loss:.2f}, {learner.places:,} places", learner.seconds, wanted)
             job.check()
             if now - saved > SAVED:
-                learner.save()
+                save()
                 saved = now
     finally:
-        learner.save()
-        job.work.note(replace(job.work.progress, trained=learner.seconds))
+        save()
