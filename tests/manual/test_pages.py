@@ -166,6 +166,6 @@ def test_lines_of_code_fit_the_terminal(page: Path) -> None:
 def test_the_readme_is_short_and_has_its_two_commands() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(text.splitlines()) <= README_LINES
-    for command in ("pip install -U uv && uv run localspec run", "pip install -U uv && uv run pytest -n 2"):
+    for command in ("pip install -U uv && uv run localspec run", "pip install -U uv && uv run pytest -n 3"):
         assert re.search(rf"^{re.escape(command)}(?: |$)", text, re.MULTILINE), command
     assert {f"app/manual/{topic}.md" for topic in TOPICS} <= set(re.findall(r"\]\(([^)#]+)", text))
