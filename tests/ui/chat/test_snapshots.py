@@ -5,7 +5,7 @@ be, `pytest tests/ui/chat/test_snapshots.py --snapshot-update` makes it the new 
 """
 
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from math import log
@@ -19,6 +19,7 @@ from saved import talk
 from syrupy.assertion import SnapshotAssertion
 from ui_chat import drive, own_folders, within_run
 
+from app.chat_input.themes import theme_for
 from app.engine.conversation.messages import Explained, Failed, Message, Ready, Said
 from app.engine.decoding.logprobs import Likelihood
 from app.history.records import Conversation
@@ -239,6 +240,43 @@ SCENES: Mapping[str, Callable[[Told], Awaitable[None]]] = {
 }  # fmt: skip
 
 
+_DRAWN: dict[tuple[str, str], Mapping[str, str]] = {}
+"""Pictures of a scene in a look, by size: one run of the app draws those of all looks in colour."""
+
+_APART = ("themes", "selected")
+"""Scenes with a run for each look: one shows the theme that was chosen, one a selection that a resize moves."""
+
+
+def drawn(scene: str, look: str) -> Mapping[str, str]:
+    """Return the pictures of a scene in a look, by size."""
+    if look == "no colour" or scene in _APART:
+        return _run(scene, [look])[look]
+    if (scene, look) not in _DRAWN:
+        looks = [each for each in LOOKS if each != "no colour"]
+        _DRAWN.update({(scene, each): found for each, found in _run(scene, looks).items()})
+    return _DRAWN[scene, look]
+
+
+def _run(scene: str, looks: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
+    """Play a scene, and return its pictures by look and size; the looks after the first are changed to."""
+    found: dict[str, dict[str, str]] = {look: {} for look in looks}
+
+    async def steps() -> None:
+        model = STARTER if scene in ("empty", "loading") else "toy"
+        async with told(_OTHER_SIZE, model, theme_of(looks[0])) as chat:
+            await SCENES[scene](chat)
+            for look in looks:
+                chat.app.theme = theme_for(theme_of(look))
+                for width, height in SIZES:
+                    await chat.pilot.resize_terminal(width, height)
+                    await chat.drawn()
+                    found[look][f"{width}x{height}"] = picture(chat.app)
+
+    with within_run("--temp", "0.2"):
+        drive(steps())
+    return found
+
+
 @pytest.mark.parametrize("look", LOOKS)
 @pytest.mark.parametrize("scene", SCENES)
 def test_picture(
@@ -246,21 +284,10 @@ def test_picture(
 ) -> None:
     if look == "no colour":
         monkeypatch.setenv("NO_COLOR", "1")
-    drawn: dict[str, str] = {}
-
-    async def steps() -> None:
-        async with told(_OTHER_SIZE, STARTER if scene in ("empty", "loading") else "toy", theme_of(look)) as chat:
-            await SCENES[scene](chat)
-            for width, height in SIZES:
-                await chat.pilot.resize_terminal(width, height)
-                await chat.drawn()
-                drawn[f"{width}x{height}"] = picture(chat.app)
-
-    with within_run("--temp", "0.2"):
-        drive(steps())
-    other = [size for size, svg in drawn.items() if pictures(name=size) != svg]
+    seen = drawn(scene, look)
+    other = [size for size, svg in seen.items() if pictures(name=size) != svg]
     for size in other:
-        (tmp_path / f"{size}.svg").write_text(drawn[size], encoding="utf-8")
+        (tmp_path / f"{size}.svg").write_text(seen[size], encoding="utf-8")
     assert not other, f"{scene}, {look}, looks different at {', '.join(other)}; see {tmp_path}"
 
 
