@@ -21,6 +21,7 @@ from models.system.children import end, start
 if TYPE_CHECKING:
     import subprocess
 
+_PROCESSES = Path("/proc")
 _STARTING = 60.0
 """Seconds for the engine to start, before it opens the file: they depend on the machine alone."""
 _LONGEST_WAIT = 6
@@ -105,7 +106,7 @@ def _waited(process: int) -> float:
     """
     waited = 0
     if process and sys.platform == "linux":
-        for task in Path(f"/proc/{process}/task").glob("*/schedstat"):
+        for task in (_PROCESSES / str(process) / "task").glob("*/schedstat"):
             with suppress(OSError, ValueError, IndexError):
                 waited += int(task.read_text().split()[1])
     return waited * _NANO

@@ -83,7 +83,7 @@ def found(unavailable: Sequence[Unavailable] = (), **flags: object) -> BenchFind
     )
 
 
-def test_all_stands_for_auto_every_drafter_without_a_model_and_the_three_with_one() -> None:
+def test_all_stands_for_every_method() -> None:
     assert with_every_method(["all"]) == ["auto", *FREE_DRAFTERS, MODEL, ONLINE, TEXT, HEAD, *FILES]
     assert with_every_method(["off", "all", "lookup:7"])[-1] == "lookup:7"
     assert with_every_method(["auto", "lookup"]) == ["auto", "lookup"]

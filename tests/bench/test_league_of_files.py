@@ -12,6 +12,7 @@ from tiny_heads import write_experts_with_head
 from tiny_medusa import write_computed_medusa
 
 from app.bench.measuring.arm_names import FILES, FORGED_MODELS
+from app.forge.methods.registry import METHODS
 from drafters.registry import FREE_DRAFTERS
 from models.gguf.fingerprint import fingerprint
 from models.library.forged import FORMAT
@@ -77,6 +78,10 @@ def test_an_arm_of_a_head_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     done = localspec_here("bench", str(target), *short, "--vs", "medusa:2", "--json", home=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["arms"] == ["off", "medusa:2"]
+
+
+def test_each_method_of_forge_is_an_arm() -> None:
+    assert set(FILES) == set(METHODS)
 
 
 def put_forged(home: Path, method: str, target: Path, *, pays: bool) -> Path:

@@ -80,7 +80,7 @@ class ArmKit:
 
 
 def with_every_method(names: Sequence[str]) -> list[str]:
-    """Return arm names with "all" replaced by every method, in the order of the field: free ones, models, heads."""
+    """Return arm names with "all" replaced by every method, in order: free ones, models, heads, files."""
     every = (AUTO, *FREE_DRAFTERS, MODEL, ONLINE, TEXT, HEAD, *FILES)
     return [arm for name in names for arm in (every if name == ALL else (name,))]
 

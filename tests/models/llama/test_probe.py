@@ -279,6 +279,18 @@ def test_a_child_ends_with_a_process_that_is_ended(model: Path, tmp_path: Path, 
     assert_gone(int(pid.read_text().removesuffix(".")))
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells how long a thread waited for a core")
+def test_threads_that_wait_for_a_core_in_turns_have_waited_as_long_as_all_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number, seconds in ((7, 2.5), (8, 2.25)):
+        task = tmp_path / "7" / "task" / str(number)
+        task.mkdir(parents=True)
+        (task / "schedstat").write_text(f"123 {seconds * 1e9:.0f} 4\n")
+    monkeypatch.setattr(models.llama.probe_watch, "_PROCESSES", tmp_path)
+    assert models.llama.probe_watch._waited(7) == pytest.approx(4.75)
+
+
 def assert_gone(process: int) -> None:
     """Assert that a process is gone, or is so in a moment: a signal takes one to arrive."""
     until = time.monotonic() + 20

@@ -18,15 +18,17 @@ from models.system.machine import processor_flags
 WIDE = processor_flags() >= {"avx512bw", "avx512dq", "avx512vl"}
 """Whether kernels for this processor use vectors of 64 bytes."""
 _NO_VNNI, _NO_AVX512 = "-DLOCALSPEC_NO_VNNI", "-DLOCALSPEC_NO_AVX512"
-_HAS = {_NO_VNNI: bool(processor_flags() & {"avx512_vnni", "avx_vnni", "avx512_bf16"}), _NO_AVX512: WIDE}
+_MATTERS = {_NO_VNNI: bool(processor_flags() & {"avx512_vnni", "avx_vnni", "avx512_bf16"}), _NO_AVX512: WIDE}
+"""Whether the kernels differ with a flag on this processor: most lack what it leaves out."""
 _PATIENCE = 600.0
+"""Seconds to wait for another process that compiles."""
 
 
 def builds(wanted: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     """Return the builds among those wanted that differ on this processor, by name: their flags for the compiler."""
     found: dict[tuple[str, ...], str] = {}
     for name, flags in wanted.items():
-        found.setdefault(tuple(flag for flag in flags if _HAS[flag]), name)
+        found.setdefault(tuple(flag for flag in flags if _MATTERS[flag]), name)
     return {name: flags for flags, name in found.items()}
 
 

@@ -30,12 +30,12 @@ _MISSED = 99
 """Rank of a token that is not among the first choices."""
 _CHOICES = 8
 _CURVES = {
-    "AVX2": "1:1,2:1.2,4:1.65,8:2.65,16:5.2,32:10.4",
-    "AVX-512": "1:1,4:1.05,8:1.8,16:2.9,32:5.8",
+    "AVX2": "1:86,2:117,4:192,8:327,16:641,32:1279",
+    "AVX-512": "1:25.9,2:27.3,4:27.3,8:37,16:62,32:103",
     "flat": "1:1,32:1.05",
 }
-"""Passes by width over one of a single token: two measured for the 1.5B (see the manual's page on methods), and one of
-a card that has time to spare."""
+"""Passes by width: two of the 1.5B, in milliseconds, from the manual's page on kernels; and those of an imagined card
+on which wide passes cost hardly more than narrow ones."""
 Ranks = Sequence[int]
 """For each token of an answer its rank among the draft model's choices, from 0."""
 
@@ -133,10 +133,13 @@ def _ranks(model: LlamaModel, prompt: list[int], answer: list[int]) -> Ranks:
 
 
 def curve_of(text: str) -> Callable[[int], float]:
-    """Return the cost of a pass by its width, between the widths of a text such as `1:1,8:1.8`."""
+    """Return the cost of a pass over that of one token by its width, from a text such as `1:25.9,8:37`.
+
+    Between widths it is interpolated; beyond the widest, that width's cost counts.
+    """
     points = {int(width): float(cost) for width, cost in (each.split(":") for each in text.split(","))}
     widths = sorted(points)
-    return lambda width: float(np.interp(width, widths, [points[each] for each in widths]))
+    return lambda width: float(np.interp(width, widths, [points[each] / points[1] for each in widths]))
 
 
 def further_choices(answers: Sequence[Ranks], most: int = 4) -> list[float]:
@@ -150,7 +153,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("draft")
     parser.add_argument("--step", type=float, default=0.29, help="step of the draft model, in passes of one token")
-    parser.add_argument("--curve", help="passes by width over one token, such as 1:1,8:1.8; default: three of them")
+    parser.add_argument("--curve", help="passes by width, from 1 on, such as 1:25.9,8:37; default: three of them")
     asked = parser.parse_args()
     told = [*read_ranks(find_model(asked.draft))]
     everything = [ranks for _, ranks in told]
