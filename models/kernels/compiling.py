@@ -23,8 +23,9 @@ from pathlib import Path
 import platformdirs
 
 from models.abort import AbortFlag
-from models.errors import LocalspecError
+from models.errors import Cancelled, LocalspecError
 from models.kernels.compilers import CompilerError, run_together
+from models.system.file_lock import locked
 from models.system.machine import machine_id, physical_cores, processor_flags
 from models.system.sealed import SEAL, UntrustedError, open_sealed, private_folder, read_trusted, remove_sealed, seal
 from models.system.whole_file import write_whole
@@ -76,6 +77,8 @@ _RETRY_SECONDS = _DAY
 """Time after which a compiler that could not is tried again: what it lacked may be there by now."""
 _UNUSED_SECONDS = 30 * _DAY
 """Seconds after which an unused library is removed: other versions of localspec may share the folder."""
+_LOCK = "compiling.lock"
+"""File in the folder of the library, locked by the process that compiles it."""
 _LONGEST_FAILURE = 1 << 14
 """Bytes of what a compiler said, as it is remembered."""
 OFF = "LOCALSPEC_KERNELS"
@@ -100,8 +103,8 @@ def compiled(extra: tuple[str, ...] = (), folder: Path | None = None, abort: Abo
     for library in places:
         # An installation that belongs to another user, or a full disk, can't be written.
         try:
-            _make_place(library)
-            return _compile(library, extra, abort or AbortFlag())
+            private_folder(library.parent)
+            return _compile_once(library, extra, abort or AbortFlag())
         except OSError as error:
             fault = error
     why = fault.strerror if fault is not None and fault.errno == errno.ENOSPC else "It can't be written"
@@ -162,13 +165,6 @@ def _whole(library: Path, _: tuple[tuple[int, ...], ...]) -> bool:
     return True
 
 
-def _make_place(library: Path) -> None:
-    """Make the folder of a library, for this user alone, and clear its name of what can't be used; raises OSError."""
-    private_folder(library.parent)
-    if not _is_sound(library):
-        remove_sealed(library)
-
-
 def _keep(library: Path) -> None:
     """Have it count as used now."""
     # A folder that can't be written is not cleaned either.
@@ -218,7 +214,25 @@ def _spare_folder() -> Path:
     return Path(platformdirs.user_cache_dir("localspec", appauthor=False)) / "kernels"
 
 
-def _compile(library: Path, extra: tuple[str, ...], abort: AbortFlag) -> Path:
+def _compile_once(library: Path, extra: tuple[str, ...], abort: AbortFlag) -> Path:
+    """Compile, or wait for another process that compiles the same; raises OSError.
+
+    Several that compile side by side would each take as many times longer, and then put their library in place of one
+    that is already in use.
+    """
+
+    def check() -> None:
+        if abort.is_set:
+            raise Cancelled("Waiting for another process that compiles the kernels was stopped.")
+
+    with locked(library.parent / _LOCK, _SECONDS, check):
+        if not _is_sound(library):
+            remove_sealed(library)
+            _compile(library, extra, abort)
+    return library
+
+
+def _compile(library: Path, extra: tuple[str, ...], abort: AbortFlag) -> None:
     """Compile in a folder of its own and rename the result, so that no process loads half of one; raises OSError."""
     compiler = _compiler()
     failure = library.with_name(f"{library.stem}-{_stamp(compiler)}.failed")
@@ -236,7 +250,6 @@ def _compile(library: Path, extra: tuple[str, ...], abort: AbortFlag) -> Path:
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     _remove_unused(library.parent)
-    return library
 
 
 def compile_units(

@@ -30,7 +30,7 @@ from models.system.machine import machine_id
 from models.system.remembered import Remembered
 
 _SECONDS = 5.0
-"""Seconds for a model that is hardly any: a tiny file takes a tenth of one."""
+"""Seconds of processor time for a model that is hardly any: a tiny file takes a tenth of one."""
 _SLOWEST_DISK = 16 << 20
 """Bytes a second that a disk, or memory and cores at a first pass, go through at the least."""
 _TOKENS_A_SECOND = 5_000
@@ -75,11 +75,11 @@ def try_decode(
     """Decode a little with this model in a child, or remember how that went.
 
     `memory` is the file of remembered results. `command` starts the child; by default it is `models.llama.probe_child`.
-    With the folder of the engine's files as `library` this process need not load it. `seconds` are how long a child may
-    take; None: as long as the size of the file explains. Raises ModelFileError for a file that does not write text, is
-    damaged, or did not pass, LocalspecError with the remedy when the engine fails at a known good file too,
-    MemoryLimitError when the child was killed, and Cancelled when it was stopped, also by the abort flag: it reads the
-    whole model, and a key in a chat is no signal that would reach it.
+    With the folder of the engine's files as `library` this process need not load it. `seconds` are the processor time
+    that a child may take; None: as much as the size of the file explains. Raises ModelFileError for a file that does
+    not write text, is damaged, or did not pass, LocalspecError with the remedy when the engine fails at a known good
+    file too, MemoryLimitError when the child was killed, and Cancelled when it was stopped, also by the abort flag: it
+    reads the whole model, and a key in a chat is no signal that would reach it.
     """
     abort = abort or AbortFlag()
     compile_kernels(abort)

@@ -22,6 +22,8 @@ _ROOM_OF_A_THREAD = 160 << 20
 _MOST_WRITTEN = 64 << 20
 """Bytes of a file that a child may write: a library that complains without end would fill the disk."""
 _PIECES_AT_ONCE = 64
+_SMALL = 256 << 20
+"""Bytes of a file that one thread tries in a moment; several would wait for each other where other programs compute."""
 _SHARE_OF_GPUS = 0.8
 """Share of the free memory of GPUs that weights may take; the rest is for a small cache and a pass."""
 
@@ -62,10 +64,14 @@ def _try(path: Path, *, extra_buffers: bool | None) -> None:
     if not finds_gpu():
         # A driver reserves addresses by the terabyte.
         _limit_memory(path)
-    layers = -1 if _fits_on_gpus(path) else 0
-    model = LlamaModel(
-        path, LlamaOptions(context_size=256, batch_size=64, extra_buffers=extra_buffers, gpu_layers=layers)
+    options = LlamaOptions(
+        context_size=256,
+        batch_size=64,
+        threads=1 if _size(path) < _SMALL else 0,
+        extra_buffers=extra_buffers,
+        gpu_layers=-1 if _fits_on_gpus(path) else 0,
     )
+    model = LlamaModel(path, options)
     # One wide and one narrow pass: they take different kernels.
     last = min(1, model.vocab.size - 1)
     model.decode([last] * 32, rows=4)
@@ -76,11 +82,16 @@ def _try(path: Path, *, extra_buffers: bool | None) -> None:
 
 def _fits_on_gpus(path: Path) -> bool:
     """Return whether all of a model may go to GPUs; of a larger one the processor's way is tried."""
-    from models.gguf.file import parts_of
     from models.llama.devices import gpus
 
-    free = sum(gpu.free for gpu in gpus())
-    return sum(part.stat().st_size for part in parts_of(path)) < _SHARE_OF_GPUS * free
+    return _size(path) < _SHARE_OF_GPUS * sum(gpu.free for gpu in gpus())
+
+
+def _size(path: Path) -> int:
+    """Return the bytes of a model, all parts of a split one together."""
+    from models.gguf.file import parts_of
+
+    return sum(part.stat().st_size for part in parts_of(path))
 
 
 def spell(vocab: Any) -> None:
@@ -103,12 +114,10 @@ def _limit_memory(path: Path) -> None:
     with suppress(ImportError, OSError, ValueError):
         import resource
 
-        from models.gguf.file import parts_of
         from models.system.machine import physical_cores
 
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        size = sum(part.stat().st_size for part in parts_of(path))
-        most = used + 2 * size + _ROOM + physical_cores() * _ROOM_OF_A_THREAD
+        most = used + 2 * _size(path) + _ROOM + physical_cores() * _ROOM_OF_A_THREAD
         for kind, limit in ((resource.RLIMIT_AS, most), (resource.RLIMIT_FSIZE, _MOST_WRITTEN)):
             hard = resource.getrlimit(kind)[1]
             resource.setrlimit(kind, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))

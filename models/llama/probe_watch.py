@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,6 +9,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import psutil
 
 import models.errors
 from models.abort import AbortFlag
@@ -21,14 +22,12 @@ from models.system.children import end, start
 if TYPE_CHECKING:
     import subprocess
 
-_PROCESSES = Path("/proc")
 _STARTING = 60.0
 """Seconds for the engine to start, before it opens the file: they depend on the machine alone."""
 _LONGEST_WAIT = 6
-"""Times its seconds that a child may take where other programs hold the cores."""
+"""Times its seconds that a child may take where other programs hold the cores, or the disk is slow."""
 _POLL = 0.05
 _MOST_SAID = 1 << 16
-_NANO = 1e-9
 TIMED_OUT = 1 << 40
 """Stands for an exit code where a child was ended because it took too long; no system has it."""
 
@@ -50,7 +49,8 @@ class Outcome:
 def watch(command: Sequence[str], seconds: float, variables: Mapping[str, str], abort: AbortFlag) -> Outcome:
     """Run a child to its end, or end it; raises Cancelled when the abort flag is raised.
 
-    `seconds` count from when the engine has started, and leave out those in which it waited for a core.
+    `seconds` count from when the engine has started, and are seconds of processor time. A child that computes less, as
+    on a busy machine, has six times as many by the clock.
     """
     with _folder() as name:
         folder = Path(name)
@@ -88,7 +88,7 @@ def _ended(child: "subprocess.Popen[bytes]", report: Path, seconds: float, abort
             began = time.monotonic()
         spent = time.monotonic() - (began or started)
         most = seconds if process else _STARTING
-        if spent > most and (spent - _waited(process) > most or spent > _LONGEST_WAIT * most):
+        if spent > most and (_computed(process) > most or spent > _LONGEST_WAIT * most):
             return TIMED_OUT
         time.sleep(_POLL)
     return code
@@ -99,17 +99,13 @@ def _ready(report: Path) -> int:
     return next((int(line["ready"]) for line in _lines(report) if isinstance(line.get("ready"), int)), 0)
 
 
-def _waited(process: int) -> float:
-    """Return the seconds that threads of a process were ready to run and had no core, added up; 0 where unknown.
-
-    Added up, since threads wait for each other: while one has no core, the others come to nothing.
-    """
-    waited = 0
-    if process and sys.platform == "linux":
-        for task in (_PROCESSES / str(process) / "task").glob("*/schedstat"):
-            with suppress(OSError, ValueError, IndexError):
-                waited += int(task.read_text().split()[1])
-    return waited * _NANO
+def _computed(process: int) -> float:
+    """Return the seconds of processor time that a process has taken; 0 for none yet, and for one that is gone."""
+    try:
+        times = psutil.Process(process).cpu_times() if process else None
+    except psutil.Error:
+        return 0.0
+    return times.user + times.system if times else 0.0
 
 
 def _lines(report: Path) -> Iterator[dict[str, Any]]:

@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,23 +24,24 @@ else:
 
 
 @contextmanager
-def locked(path: Path, patience: float = 2.0) -> Iterator[None]:
+def locked(path: Path, patience: float = 2.0, check: Callable[[], object] = lambda: None) -> Iterator[None]:
     """Hold the lock of a file, made where it is missing; raises OSError, TimeoutError after `patience` seconds.
 
-    The file must stay where it is: a second one of its name would be a second lock.
+    `check` is called again and again while another process holds it; what it raises ends the wait. The file must stay
+    where it is: a second one of its name would be a second lock.
     """
     if path.is_dir():
         # A folder of that name can't be locked as a file is, now or ever.
         path.rmdir()
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        _wait(handle, path, time.monotonic() + patience)
+        _wait(handle, path, time.monotonic() + patience, check)
         yield
     finally:
         os.close(handle)
 
 
-def _wait(handle: int, path: Path, deadline: float) -> None:
+def _wait(handle: int, path: Path, deadline: float, check: Callable[[], object]) -> None:
     # Not a blocking call: a holder that was suspended, and not killed, would stop this process too.
     while True:
         try:
@@ -50,4 +51,5 @@ def _wait(handle: int, path: Path, deadline: float) -> None:
                 raise
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{path} is locked by another process") from error
+        check()
         time.sleep(_PAUSE)

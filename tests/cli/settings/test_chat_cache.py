@@ -10,6 +10,8 @@ import pytest
 from run_here import localspec_here as localspec
 from tiny_gguf import CHATML_TEMPLATE, write_llama
 
+from models.kernels.compiling import state
+
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="a data folder is given by HOME alone")
 
 LONG = "abc odf urk " * 46
@@ -92,10 +94,12 @@ def test_removing_everything_takes_caches_of_unknown_conversations_along(home: P
 
 
 def test_doctor_removes_caches_and_keeps_the_conversation(home: Path) -> None:
+    kernels = state()
     done = localspec("doctor", "--clean", "-y", home=home)
     assert "caches of chats (" in done.stdout
     assert not chats(home).exists()
     assert listed(home)["cache_bytes"] == 0
+    assert state() == kernels, "other tests use the kernels of this installation"
     assert reused(go_on(home)) == 0
 
 

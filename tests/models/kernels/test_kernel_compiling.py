@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from models.errors import Cancelled, LocalspecError
 from models.gguf.header import Header, Tensor
 from models.kernels.compiling import OFF, check_possible, compiled, state
 from models.kernels.takeover import suits
+from models.system.file_lock import locked
 
 UNITS = [source for source in compiling._SOURCES if source.suffix == ".cpp"]
 NEEDED = frozenset({"avx2", "fma", "f16c"})
@@ -50,7 +52,7 @@ def test_it_is_done_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert library.read_text() == "made\n"
     assert compiled((), tmp_path / "made") == library
     assert len((tmp_path / "runs").read_text()) == len(UNITS) + 1, "each unit, and all together"
-    assert {each.name for each in library.parent.iterdir()} == {library.name, f"{library.name}.sha256"}
+    assert {each.name for each in left_in(library.parent)} == {library.name, f"{library.name}.sha256"}
 
 
 def test_other_flags_or_sources_are_another_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,13 +114,39 @@ def test_one_that_is_stopped_ends_all_compilers_leaves_nothing_and_begins_anew_n
     with pytest.raises(Cancelled):
         compiled((), tmp_path / "made", abort)
     assert_nothing_runs_on(tmp_path)
-    assert list((tmp_path / "made").iterdir()) == []
+    assert left_in(tmp_path / "made") == []
     # So does Ctrl-C, which is raised in mid of it.
     monkeypatch.setattr(compilers, "_check_time", once_begun(tmp_path, 6, interrupt))
     with pytest.raises(KeyboardInterrupt):
         compiled((), tmp_path / "made")
     assert_nothing_runs_on(tmp_path)
-    assert list((tmp_path / "made").iterdir()) == []
+    assert left_in(tmp_path / "made") == []
+
+
+def left_in(folder: Path) -> list[Path]:
+    """Return the files of a folder without the lock, which stays: a second one of its name would be a second lock."""
+    return [file for file in folder.iterdir() if file.name != compiling._LOCK]
+
+
+def test_of_processes_that_start_together_one_compiles_and_the_others_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = f'echo >> {tmp_path}/runs; sleep 0.3; echo $$ > "$out"'
+    monkeypatch.setenv("CXX", compiler(tmp_path, slow))
+    # Each opens the lock for itself, as a process does.
+    with ThreadPoolExecutor(3) as together:
+        made = [*together.map(lambda _: compiled((), tmp_path / "made").read_text(), range(3))]
+    assert len(set(made)) == 1
+    assert len((tmp_path / "runs").read_text().splitlines()) == len(UNITS) + 1, "each unit once, and the library"
+
+
+def test_one_that_waits_for_another_can_be_stopped(tmp_path: Path) -> None:
+    abort = AbortFlag()
+    abort.set()
+    (made := tmp_path / "made").mkdir(mode=0o700)
+    with locked(made / compiling._LOCK), pytest.raises(Cancelled, match="another process"):
+        compiled((), made, abort)
+    assert left_in(made) == []
 
 
 def interrupt() -> None:
@@ -180,7 +208,7 @@ def test_a_compiler_that_failed_is_not_tried_at_every_start(tmp_path: Path, monk
     assert (tmp_path / "runs").read_text() == "\n"
     assert "tried before" in failure.value.cause
     assert "no such flag" in failure.value.cause
-    (known,) = (tmp_path / "made").iterdir()
+    (known,) = left_in(tmp_path / "made")
     assert f"rm {known}" in failure.value.hint
     with pytest.raises(LocalspecError, match="can't be compiled"):
         compiled(("-DOTHER",), tmp_path / "made")
@@ -197,7 +225,7 @@ def test_a_compiler_that_somebody_ended_is_tried_again(tmp_path: Path, monkeypat
     monkeypatch.setenv("CXX", compiler(tmp_path, "kill -9 $$"))
     with pytest.raises(LocalspecError, match="can't be compiled"):
         compiled((), tmp_path / "made")
-    assert list((tmp_path / "made").iterdir()) == []
+    assert left_in(tmp_path / "made") == []
 
 
 def test_what_nobody_used_for_long_and_what_a_killed_process_left_is_removed(

@@ -47,6 +47,7 @@ def child(code: str) -> tuple[str, ...]:
 GOOD = child("pass")
 DIES_WITH_EXTRA_BUFFERS = child(f"extra == '1' and {DIE.format('SIGILL')}")
 ALWAYS_DIES = child(DIE.format("SIGILL"))
+SAYS_READY = "open(os.environ['LOCALSPEC_PROBE_REPORT'], 'a').write('{\"ready\": %d}\\n' % os.getpid())"
 MUST_NOT_RUN = ("this-program-does-not-exist",)
 
 
@@ -232,8 +233,7 @@ def test_a_child_that_takes_too_long_did_not_pass_and_is_ended(
 ) -> None:
     monkeypatch.setattr(models.llama.probe, "_SECONDS", 0.3)
     pid = tmp_path / "pid"
-    says = "open(os.environ['LOCALSPEC_PROBE_REPORT'], 'a').write('{\"ready\": %d}\\n' % os.getpid())"
-    code = f"(open({str(pid)!r}, 'w').write(str(os.getpid())), {says}, time.sleep(60))"
+    code = f"(open({str(pid)!r}, 'w').write(str(os.getpid())), {SAYS_READY}, time.sleep(60))"
     with pytest.raises(ModelFileError, match=r"tiny\.gguf can't be used") as failure:
         choose_extra_buffers(model, memory, only(model, code))
     assert "did not end within" in failure.value.cause
@@ -279,16 +279,21 @@ def test_a_child_ends_with_a_process_that_is_ended(model: Path, tmp_path: Path, 
     assert_gone(int(pid.read_text().removesuffix(".")))
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells how long a thread waited for a core")
-def test_threads_that_wait_for_a_core_in_turns_have_waited_as_long_as_all_of_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_child_without_a_core_has_longer_by_the_clock(
+    model: Path, memory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for number, seconds in ((7, 2.5), (8, 2.25)):
-        task = tmp_path / "7" / "task" / str(number)
-        task.mkdir(parents=True)
-        (task / "schedstat").write_text(f"123 {seconds * 1e9:.0f} 4\n")
-    monkeypatch.setattr(models.llama.probe_watch, "_PROCESSES", tmp_path)
-    assert models.llama.probe_watch._waited(7) == pytest.approx(4.75)
+    monkeypatch.setattr(models.llama.probe, "_SECONDS", 0.5)
+    # A child that sleeps computes as little as one that waits for a core.
+    assert choose_extra_buffers(model, memory, child(f"({SAYS_READY}, time.sleep(1.5))")) is True
+
+
+def test_a_child_that_computes_without_end_is_ended_at_its_processor_time(
+    model: Path, memory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(models.llama.probe, "_SECONDS", 0.5)
+    monkeypatch.setattr(models.llama.probe_watch, "_LONGEST_WAIT", 10**6)
+    with pytest.raises(ModelFileError, match="did not end within"):
+        choose_extra_buffers(model, memory, only(model, f"({SAYS_READY}, sum(iter(int, 1)))"))
 
 
 def assert_gone(process: int) -> None:

@@ -60,6 +60,9 @@ def localspec_here(
         for name, value in wanted.items():
             patch.setenv(name, value)
         patch.setattr(sys, "argv", ["localspec", *arguments])
+        if "--clean" in arguments:
+            # The kernels beside the installed code are those of all tests that run at the time.
+            patch.setattr(sys, "pycache_prefix", str(home / "bytecode"))
         patch.setattr(sys, "stdin", keyboard)
         with pytest.raises(SystemExit) as left:
             run_command_line()
