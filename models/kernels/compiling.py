@@ -24,11 +24,11 @@ import platformdirs
 
 from models.abort import AbortFlag
 from models.errors import Cancelled, LocalspecError
+from models.kernels.compiler_failures import check_untried, failure_of, remember_failure
 from models.kernels.compilers import CompilerError, run_together
 from models.system.file_lock import locked
 from models.system.machine import machine_id, physical_cores, processor_flags
-from models.system.sealed import SEAL, UntrustedError, open_sealed, private_folder, read_trusted, remove_sealed, seal
-from models.system.whole_file import write_whole
+from models.system.sealed import SEAL, UntrustedError, open_sealed, private_folder, remove_sealed, seal
 
 _SOURCES = tuple(
     Path(__file__).with_name(name)
@@ -72,15 +72,11 @@ _NEEDED = frozenset({"avx2", "fma", "f16c"})
 _COMPILERS = ("c++", "g++", "clang++")
 _SECONDS = 300
 """Beside other builds it may take ten times as long as alone."""
-_HOUR, _DAY = 3600, 86_400
-_RETRY_SECONDS = _DAY
-"""Time after which a compiler that could not is tried again: what it lacked may be there by now."""
-_UNUSED_SECONDS = 30 * _DAY
+_HOUR = 3600
+_UNUSED_SECONDS = 30 * 24 * _HOUR
 """Seconds after which an unused library is removed: other versions of localspec may share the folder."""
 _LOCK = "compiling.lock"
 """File in the folder of the library, locked by the process that compiles it."""
-_LONGEST_FAILURE = 1 << 14
-"""Bytes of what a compiler said, as it is remembered."""
 OFF = "LOCALSPEC_KERNELS"
 """The variable that keeps llama.cpp's own kernels in use, when it is "off"."""
 _log = logging.getLogger("localspec.kernels")
@@ -235,8 +231,8 @@ def _compile_once(library: Path, extra: tuple[str, ...], abort: AbortFlag) -> Pa
 def _compile(library: Path, extra: tuple[str, ...], abort: AbortFlag) -> None:
     """Compile in a folder of its own and rename the result, so that no process loads half of one; raises OSError."""
     compiler = _compiler()
-    failure = library.with_name(f"{library.stem}-{_stamp(compiler)}.failed")
-    _check_untried(failure)
+    failure = failure_of(library, compiler)
+    check_untried(failure)
     partial = library.with_name(f"{library.name}.{secrets.token_hex(4)}.partial")
     try:
         # A folder that is there need not be one that can be written, and a compiler would say so only at its end.
@@ -245,7 +241,7 @@ def _compile(library: Path, extra: tuple[str, ...], abort: AbortFlag) -> None:
         seal(link(compiler, units, partial / library.name, abort), library)
     except CompilerError as error:
         if error.lasting:
-            _remember(failure, error.cause)
+            remember_failure(failure, error.cause)
         raise
     finally:
         shutil.rmtree(partial, ignore_errors=True)
@@ -270,34 +266,6 @@ def link(compiler: list[str], units: Sequence[Path], library: Path, abort: Abort
     command = [*compiler, *_LINK_FLAGS, "-o", str(library), *map(str, units)]
     run_together({library.with_suffix(".said"): command}, 1, _SECONDS, abort)
     return library
-
-
-def _stamp(compiler: list[str]) -> str:
-    """Return a short name for a compiler, another one when it is replaced."""
-    digest = hashlib.sha256(shlex.join(compiler).encode())
-    for word in compiler:
-        with suppress(OSError):
-            file = Path(shutil.which(word) or word).stat()
-            digest.update(f"{file.st_size} {file.st_mtime_ns}".encode())
-    return digest.hexdigest()[:8]
-
-
-def _check_untried(failure: Path) -> None:
-    """Raise CompilerError where this compiler failed at these sources not long ago: it would take as long again."""
-    try:
-        if time.time() - failure.lstat().st_mtime > _RETRY_SECONDS:
-            return
-        failure_text = read_trusted(failure, _LONGEST_FAILURE).decode("utf-8", errors="replace")
-    except (UntrustedError, OSError):
-        return
-    hint = f"To try again at once: rm {shlex.quote(str(failure))}. Or name another compiler: CXX=g++ or CXX=clang++."
-    raise CompilerError(f"That was tried before, and is not again within a day: {failure_text}", hint=hint)
-
-
-def _remember(failure: Path, cause: str) -> None:
-    with suppress(OSError):
-        remove_sealed(failure)
-        write_whole(failure, cause)
 
 
 def _remove_unused(folder: Path) -> None:

@@ -127,6 +127,19 @@ def test_all_answers_of_a_long_conversation_come_back_as_they_were() -> None:
         texts += ["th", "so"]
 
 
+def test_where_a_template_drops_earlier_thoughts_the_answer_alone_is_read_again() -> None:
+    transcript = transcript_of(TEMPLATE.replace("message['content']", "message['content'].split('</think>')[-1]"))
+    texts = ["hi"]
+    before = transcript.prompt(conversation(*texts))
+    for asked in ("so", "and"):
+        said = "<think>the</think>th"
+        transcript.keep(said, BARE.tokenize(said))
+        texts += [said, asked]
+        after = transcript.prompt(conversation(*texts))
+        assert after == [*before, *tokens_of(f"th<end>u.{asked}<end>a.")]
+        before = after
+
+
 def bytes_kept_of(turns: int) -> int:
     texts = ["so then " * 8]
     tracemalloc.start()
