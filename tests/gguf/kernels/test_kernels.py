@@ -250,7 +250,7 @@ def broken(file: str, right: str, wrong: str, right_units: list[Path], folder: P
 @pytest.mark.skipif(not WIDE, reason="kernels for this processor are made without strips")
 def test_a_kernel_that_reads_behind_the_last_row_would_be_noticed(right_units: list[Path], tmp_path: Path) -> None:
     readable = "return room < 0 ? 0 : room / m.row_bytes + 1"
-    library = broken("strips.h", readable, "return m.row_bytes << 20", right_units, tmp_path)
+    library = broken("strips.h", readable, "return m.row_bytes << 20", right_units, tmp_path, "small_quants.cpp")
     with pytest.raises(subprocess.CalledProcessError, match="SIGSEGV"):
         run_kernels(library, "guarded", tmp_path / "answer.npz")
 

@@ -299,5 +299,16 @@ SHOWN_IN = {
     "a bit of eight that is lost": "small_quants.cpp",
     "another offset of scales": "tables.cpp",
     "another minimum": "small_quants.cpp",
+    "a strip's sum that depends on the columns beside it": "k_quants.cpp",
+    "a row of a strip in another's place": "small_quants.cpp",
+    "a strip in another's place": "k_quants.cpp",
+    "one column of few in another's place": "tables.cpp",
+    "the last row of all left out": "small_quants.cpp",
+    "a scale of another piece": "small_quants.cpp",
+    "the pieces of a group that is not whole": "small_quants.cpp",
+    "numbers that are not turned": "small_quants.cpp",
+    "a fifth bit of another block": "small_quants.cpp",
+    "minimums that are factors": "small_quants.cpp",
+    "scales without what is above": "tables.cpp",
 }
 """Units in which a fault of a source that several read shows: the others are left as they are, which saves a minute."""
