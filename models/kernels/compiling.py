@@ -15,7 +15,7 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import cache
 from importlib.util import cache_from_source
 from pathlib import Path
@@ -77,6 +77,8 @@ _UNUSED_SECONDS = 30 * 24 * _HOUR
 """Seconds after which an unused library is removed: other versions of localspec may share the folder."""
 _LOCK = "compiling.lock"
 """File in the folder of the library, locked by the process that compiles it."""
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+"""Errors of file systems without locks, some of networks among them: there each process compiles for itself."""
 OFF = "LOCALSPEC_KERNELS"
 """The variable that keeps llama.cpp's own kernels in use, when it is "off"."""
 _log = logging.getLogger("localspec.kernels")
@@ -221,7 +223,12 @@ def _compile_once(library: Path, extra: tuple[str, ...], abort: AbortFlag) -> Pa
         if abort.is_set:
             raise Cancelled("Waiting for another process that compiles the kernels was stopped.")
 
-    with locked(library.parent / _LOCK, _SECONDS, check):
+    with ExitStack() as held:
+        try:
+            held.enter_context(locked(library.parent / _LOCK, _SECONDS, check))
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
         if not _is_sound(library):
             remove_sealed(library)
             _compile(library, extra, abort)

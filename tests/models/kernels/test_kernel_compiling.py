@@ -1,5 +1,6 @@
 """Compiling the kernels: once, whole or not at all, and a sentence where it can't be done."""
 
+import errno
 import os
 import time
 from collections.abc import Callable
@@ -138,6 +139,15 @@ def test_of_processes_that_start_together_one_compiles_and_the_others_wait(
         made = [*together.map(lambda _: compiled((), tmp_path / "made").read_text(), range(3))]
     assert len(set(made)) == 1
     assert len((tmp_path / "runs").read_text().splitlines()) == len(UNITS) + 1, "each unit once, and the library"
+
+
+def test_without_locks_it_is_compiled_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(compiling, "locked", refuses)
+    monkeypatch.setenv("CXX", compiler(tmp_path, 'echo made > "$out"'))
+    assert compiled((), tmp_path / "made").read_text() == "made\n"
 
 
 def test_one_that_waits_for_another_can_be_stopped(tmp_path: Path) -> None:
