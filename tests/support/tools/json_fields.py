@@ -14,7 +14,7 @@ from run_localspec import localspec
 RECORD = Path(__file__).parents[2] / "data" / "json_fields.json"
 _SHORT = ("-n", "24", "--class", "chat", "--limit", "1", "-c", "2048", "--json")
 COMMANDS = {
-    "run": ("run", "toy", "the sea the sea the sea", "--json", "-n", "24", "--seed", "1", "--explain"),
+    "run": ("run", "toy", "the sea the sea the sea", "--json", "-n", "24", "--seed", "1", "--explain", "--no-adapt"),
     "bench": ("bench", "toy", "--draft", "toy", "--vs", "auto,model:2", *_SHORT),
     "verify": ("verify", "toy", "--draft", "toy", *_SHORT),
     "statistics": ("verify", "toy", "--statistics", "--samples", "400", "--json"),
