@@ -205,8 +205,10 @@ class ModelDrafter(Drafter, Protocol):
     """Whether it makes all tokens of a draft in one pass, so that their number has to be known before."""
     longest: int
     """Most tokens of its drafts."""
-    skipped: int
-    """Tokens of its view of the context that it leaves unread."""
+
+    @property
+    def skipped(self) -> int:
+        """Tokens of its view of the context that it leaves unread."""
 
     def unread(self, context: Sequence[int]) -> int:
         """Return the number of tokens of its view to read before it can draft."""

@@ -10,12 +10,13 @@ What pays is not decided here: a `DraftModelPolicy` knows what passes cost and h
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 from typing import Protocol
 
+from drafters.alternatives import AlternativeModels, parts_of
 from drafters.base import NO_DRAFT, Draft, Drafter, Hindsight, ModelDrafter, ReadsRows, hand_messages
 from drafters.suffix import SuffixDrafter
 from models.base import Logits
@@ -82,13 +83,20 @@ class DraftModelPolicy(Protocol):
 class DraftModelControl(Protocol):
     """A policy, and the reports of what the drafter did by it.
 
-    Call order in a round: `requested()`; `learn()` and a second `requested()` if the model had much to read; then,
-    before each step of its own, `read()` and, if the policy lets it go on, `stepped()`.
+    Call order in a round: with several draft models `choose()`; `requested()`; `learn()` and a second `requested()` if
+    the model had much to read; then, before each step of its own, `read()` and, if the policy lets it go on,
+    `stepped()`.
     """
 
     @property
     def policy(self) -> DraftModelPolicy:
         """Return the policy."""
+
+    def choose(self, unread: Callable[[], Mapping[str, int]]) -> str:
+        """Return the name of the one of several draft models that drafts in this round.
+
+        `unread` returns the tokens that each of them has to read first, by name; that takes time.
+        """
 
     def requested(self, request: ModelRequest) -> None:
         """Take the request that is made now."""
@@ -122,6 +130,10 @@ class Eager:
     def goes_on(self, source: str, confidence: tuple[float, ...]) -> bool:  # noqa: ARG002
         """Return True."""
         return True
+
+    def choose(self, unread: Callable[[], Mapping[str, int]]) -> str:
+        """Return the name of the first."""
+        return next(iter(unread()))
 
     def requested(self, request: ModelRequest) -> None:
         """Do nothing."""
@@ -160,7 +172,7 @@ class Hybrid:
 
         The end of a prompt that asks for an infill is not what the answer goes on from; see `models.text.fim`.
         """
-        self.name = "+".join([*(drafter.name for drafter in free), *([model.name] if model else [])])
+        self.name = "+".join(drafter.name for drafter in (*free, *parts_of(model)))
         self._free = tuple(free)
         self._readers = tuple(drafter for drafter in free if isinstance(drafter, ReadsRows))
         self._text_order = text_order
@@ -206,6 +218,8 @@ class Hybrid:
 
     def _with_model(self, model: ModelDrafter, free: Draft, context: Sequence[int], limit: int) -> Draft:
         """Return the draft that is expected to gain most, a free one at hand."""
+        if isinstance(model, AlternativeModels):
+            model.use(self._control.choose(partial(model.all_unread, context)))
         limit = min(limit, model.longest)
         request = self._request(model, free, context, limit)
         emitted = len(context) - self._prompt_length

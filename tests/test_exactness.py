@@ -30,17 +30,20 @@ from fakes import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from other_tokens import WORDS, OtherToy, OtherVocab
 from small_toy import SmallToy, map_without
 
 from app.engine.control.draft_model_cost import ModelCost
 from app.engine.conversation.session import Session
 from app.engine.costs.pass_cost import VerifyCurve
 from app.engine.decoding.ending import Finish
-from drafters.base import Drafter, NullDrafter
+from drafters.alternatives import AlternativeModels
+from drafters.base import Drafter, ModelDrafter, NullDrafter
 from drafters.draft_model import DraftModel
 from drafters.hybrid import Eager, Hybrid
 from drafters.prompt_lookup import PromptLookup
 from drafters.suffix import SuffixDrafter
+from drafters.text.draft_model import TextDraftModel
 from models.base import LanguageModel
 from models.errors import Cancelled
 from models.sampling.sampler import SamplingParams
@@ -266,6 +269,27 @@ def several(case: Case, target: LanguageModel, names: Sequence[str], model: str,
     return Hybrid(free, drafter, Whimsical(seed))
 
 
+def taking_turns(case: Case, target: LanguageModel, names: Sequence[str], models: Sequence[str], seed: int) -> Hybrid:
+    """Return a hybrid of free drafters and draft models that draft in turns by chance, one that drafts text among them.
+
+    Their names differ, as those of a real pair do.
+    """
+    answer = plain_of(case)
+    drafters: list[ModelDrafter] = [text_draft_model(case, target)]
+    for number, name in enumerate(models):
+        drafter = DRAFTERS[name](case, target, answer)
+        assert isinstance(drafter, DraftModel)
+        drafter.name = f"model:{number}"
+        drafters.append(drafter)
+    free = [DRAFTERS[name](case, target, answer) for name in names]
+    return Hybrid(free, AlternativeModels(drafters), Whimsical(seed))
+
+
+def text_draft_model(case: Case, target: LanguageModel) -> TextDraftModel:
+    return TextDraftModel(OtherToy(OtherVocab(WORDS), case.toy_seed, case.context_size), target.vocab)
+
+
+several_models = st.lists(st.sampled_from(["same model", "near model", "stranger"]), min_size=1, max_size=2)
 free_drafters = st.lists(st.sampled_from(["lookup", "eager lookup", "rambling", "oracle", "always wrong"]), max_size=2)
 draft_models = st.sampled_from(["", "same model", "near model", "stranger", "padded draft", "padded pair"])
 
@@ -279,6 +303,17 @@ def test_whatever_an_appraiser_and_a_controller_say_the_text_is_that_of_plain_de
     target = new_target(case)
     parts = replace(INTACT, controller=lambda _, length: Trims(length, seed))
     got = run(case, several(case, target, free, model, seed), draft_length, parts, target)
+    assert not difference(plain_of(case), got)
+
+
+@given(cases(), free_drafters, several_models, draft_lengths, st.integers(0, 1 << 30))
+@settings(FIXED, max_examples=200)
+def test_whichever_draft_model_drafts_in_a_round_the_text_is_that_of_plain_decoding(
+    case: Case, free: list[str], models: list[str], draft_length: int, seed: int
+) -> None:
+    target = new_target(case)
+    parts = replace(INTACT, controller=lambda _, length: Trims(length, seed))
+    got = run(case, taking_turns(case, target, free, models, seed), draft_length, parts, target)
     assert not difference(plain_of(case), got)
 
 

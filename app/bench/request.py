@@ -79,7 +79,7 @@ def read_bench(model: str | None, flags: dict[str, Any]) -> BenchRequest:
 def _plan(model: str, flags: dict[str, Any]) -> LoadPlan:
     plan = read_plan(model, {**flags, "draft": flags["draft"] or "auto"})
     if plan.drafter.model:
-        return plan
+        return with_standing(plan)
     if plan.drafter.kind != "auto":
         raise UsageError(
             f"--draft {flags['draft']} is not a draft model.", hint="Give --draft a GGUF file here; arms go in --vs."

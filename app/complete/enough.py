@@ -4,7 +4,7 @@ The rules of `tidy` see a whole answer, and some of them its end. Here each rule
 continuations. An uncertain case continues: the shown text must never depend on the time of the check.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from app.complete.around import without_strings
 from app.complete.echo import echo_start, tells
@@ -59,8 +59,16 @@ def _follows(lines: Sequence[str], begun: str, around: Around) -> bool:
 def _echoes(lines: Sequence[str], begun: str, around: Around) -> bool:
     """Tell whether lines after the cursor are repeated, from any point."""
     kept = lines[: scope_end(lines, around)]
-    start = echo_start([around.behind + kept[0], *kept[1:]], around.above, around.below, ends=False)
-    return start is not None and not _may_loop(lines, begun, around, start + 1)
+    whole = [around.behind + kept[0], *kept[1:]]
+    start = echo_start(whole, around.above, around.below, ends=False)
+    if start is None:
+        return False
+    # Neither a loop nor another rule may cut off some of the lines that show the repeat.
+    parts = ((size, whole[:size]) for size in range(start + 1, len(whole) + 1))
+    shows = (size for size, part in parts if echo_start(part, around.above, around.below, ends=False) == start)
+    end = next(shows)
+    within = (number for number in range(1, end) if number != start)
+    return not _may_follow(lines, around, within) and not _may_loop(lines, begun, around, end)
 
 
 def _closes(lines: Sequence[str], begun: str, around: Around) -> bool:
@@ -71,13 +79,13 @@ def _closes(lines: Sequence[str], begun: str, around: Around) -> bool:
     if shown == text or "`" in without_strings(text)[: len(shown)]:
         return False
     kept = shown.count("\n") + 1
-    return not _may_follow(lines[:kept], around) and not _may_loop(lines, begun, around, kept)
+    return not _may_follow(lines[:kept], around, range(1, kept)) and not _may_loop(lines, begun, around, kept)
 
 
-def _may_follow(lines: Sequence[str], around: Around) -> bool:
-    """Tell whether the end of some lines equals the beginning of the following text."""
+def _may_follow(lines: Sequence[str], around: Around, starts: Iterable[int]) -> bool:
+    """Tell whether the lines from one of `starts` on, to the last, equal the beginning of the following text."""
     following = [line.rstrip() for line in around.below if line.strip()]
-    ends = ([line.rstrip() for line in lines[number:] if line.strip()] for number in range(1, len(lines)))
+    ends = ([line.rstrip() for line in lines[number:] if line.strip()] for number in starts)
     return any(end and begins(following, end) for end in ends)
 
 

@@ -76,6 +76,8 @@ CHECK_AGAIN = 16
 """Most rounds until the next probe of a draft model is computed anew."""
 HORIZON = 30
 """Least number of rounds that an answer is expected to go on."""
+CHANGE_WORTH = 0.1
+"""Least share of an answer's time that another draft model must be expected to save to take over."""
 
 # --- Acceptance probabilities: control/acceptance.py
 

@@ -53,6 +53,7 @@ def _remarks(explanation: Explanation) -> list[str]:
         remarks.append(f"{explanation.model}: {_not_tried(explanation)}")
     if not explanation.model_tuned:
         remarks.append(f"{explanation.model} may run faster with other settings. To find them: {_TUNE}")
+    remarks += [f"{pause.name}: {pause.reason}" for pause in _waiting(explanation)]
     if explanation.disturbed:
         remarks.append(_DISTURBED)
     return remarks
@@ -66,7 +67,14 @@ def pauses(explanation: Explanation) -> list[Pause]:
         return []
     accounts = [account for account in explanation.sources if _rests(account, explanation)]
     resting = [Pause(account.name, _state(account, explanation)) for account in accounts]
-    return [*resting, Pause(explanation.model, _not_tried(explanation))] if _is_untried(explanation) else resting
+    untried = [Pause(explanation.model, _not_tried(explanation))] if _is_untried(explanation) else []
+    return [*resting, *untried, *_waiting(explanation)]
+
+
+def _waiting(explanation: Explanation) -> list[Pause]:
+    """Return the draft models that leave drafting to another."""
+    reason = f"not used now, {explanation.model} is expected to be faster"
+    return [Pause(name, reason) for name in explanation.waiting]
 
 
 def length_reason(explanation: Explanation | None, size: int) -> str:
@@ -92,6 +100,7 @@ def explanation_record(explanation: Explanation) -> dict[str, Any]:
         "disturbed": explanation.disturbed,
         "aftermath_seconds": explanation.aftermath * explanation.widths[0].seconds,
         "pass_seconds": {str(cost.width): cost.seconds for cost in explanation.widths},
+        "waiting_models": list(explanation.waiting),
         "model_step_ratio": explanation.model_step_ratio,
         "model_tuned": explanation.model_tuned if explanation.model else None,
         "next_try_in_rounds": explanation.next_try,

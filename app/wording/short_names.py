@@ -42,7 +42,8 @@ def with_short_names(explanation: Explanation | None) -> Explanation | None:
     if explanation is None:
         return None
     sources = tuple(replace(account, name=short_drafter(account.name)) for account in explanation.sources)
-    return replace(explanation, sources=sources, model=short_drafter(explanation.model) if explanation.model else "")
+    model = short_drafter(explanation.model) if explanation.model else ""
+    return replace(explanation, sources=sources, model=model, waiting=tuple(map(short_drafter, explanation.waiting)))
 
 
 def _short_part(part: str) -> str:

@@ -29,7 +29,7 @@ def loaded(kind: str, folder: Path, texts: Place | None = None) -> Drafter:
 
 
 def benchmarked(kind: str) -> Drafter:
-    kit = ArmKit(ToyModel(markers=True), VerifyCurve({1: 1.0, 8: 1.0}), 7, None)
+    kit = ArmKit(ToyModel(markers=True), VerifyCurve({1: 1.0, 8: 1.0}), 7)
     (arm,) = make_arms([ArmSpec(kind, 7)], kit)
     return arm.drafter
 

@@ -61,6 +61,8 @@ LISTS = st.lists(ITEMS, max_size=7).map("\n".join)
 
 @settings(max_examples=250, deadline=None)
 @given(st.sampled_from(["", "    ", "items = ["]), LISTS, LISTS, LISTS, LISTS)
+@example("items = [", "", ']\n    "apple",\n    "apple",\n]', "", '    "apple",\n    "apple",\n]\n    "banana",')
+@example("items = [", "", '    "banana",' + 3 * '\n    "apple",', 3 * '    "apple",\n' + '\n    "apple",', "")
 def test_lines_that_follow_end_an_answer_at_the_same_place_however_it_goes_on(
     behind: str, above: str, below: str, said: str, more: str
 ) -> None:

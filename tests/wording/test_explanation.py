@@ -51,6 +51,14 @@ def test_the_first_lines_have_the_speeds_the_costs_and_the_limit() -> None:
     ]
 
 
+def test_a_draft_model_that_waits_is_named_with_the_one_that_is_faster() -> None:
+    waits = replace(KNOWN, model=MODEL, sources=(SUFFIX, DRAFT_MODEL), model_step_ratio=0.2, waiting=("text:tiny",))
+    assert lines(waits)[-1] == "  text:tiny: not used now, model:small is expected to be faster"
+    assert pauses(waits)[-1] == Pause("text:tiny", "not used now, model:small is expected to be faster")
+    assert explanation_record(waits)["waiting_models"] == ["text:tiny"]
+    assert explanation_record(KNOWN)["waiting_models"] == []
+
+
 def test_the_cost_after_a_wide_pass_is_shown_where_there_is_one() -> None:
     dear = replace(KNOWN, aftermath=1.25)
     line = "  after a draft   one-token passes lose 1.25 one-token passes in total, counted as cost of the draft"
@@ -150,6 +158,7 @@ def test_the_record_has_the_same_numbers_and_is_json() -> None:
         "disturbed": False,
         "aftermath_seconds": 0.0,
         "pass_seconds": {"1": 0.05, "4": 0.075},
+        "waiting_models": [],
         "model_step_ratio": 0.3,
         "model_tuned": True,
         "next_try_in_rounds": 12,

@@ -35,9 +35,11 @@ def test_a_file_is_named_without_its_folder_and_ending() -> None:
 
 def test_an_explanation_with_short_names_says_the_same_of_the_same_sources() -> None:
     account = SourceAccount(LONG, (10,), (6,), 0.6, 0.3)
-    long = Explanation(8, (WidthCost(1, 0.03, 1.0),), 33.0, 40.0, (account,), LONG, 0.2, 3)
+    costs = (WidthCost(1, 0.03, 1.0),)
+    long = Explanation(8, costs, 33.0, 40.0, (account,), LONG, 0.2, 3, waiting=("text:SmolLM2-135M-Instruct.Q4_1",))
     text = explanation_text(with_short_names(long))
-    assert text.count("0.5b Q4_0") == 1
+    assert text.count("0.5b Q4_0") == 2
     assert "paused" in text, "the source is still the draft model's"
     assert "a17697fc" not in text
+    assert "starter: not used now, 0.5b Q4_0 is expected to be faster" in text
     assert with_short_names(None) is None

@@ -2,14 +2,15 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from app.bench.measuring.arms import PLAIN, Arm
-from app.bench.measuring.shared_draft_model import LentModel
 from app.engine.control.adaptive_controller import AdaptiveController
 from app.engine.control.controller_state import AnswerSettings
 from app.engine.costs.pass_cost import VerifyCurve
 from app.engine.decoding.controller import FixedLength
 from app.engine.runtime.head_cost import cost_of
+from drafters.alternatives import one_of
 from drafters.base import ModelDrafter, NullDrafter
 from drafters.draft_model import DraftModel
 from drafters.hybrid import Eager, Hybrid
@@ -51,6 +52,17 @@ class ArmSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class KitModel:
+    """Draft model or head from which arms make drafters of their own."""
+
+    make: Make
+    curve: VerifyCurve | None = None
+    """Cost of its passes; None: not measured."""
+    agreed: float | None = None
+    """Agreement with the target, 0 to 1, measured before the first answer; None: not measured."""
+
+
+@dataclass(frozen=True, slots=True)
 class ArmKit:
     """Models and costs from which arms are made."""
 
@@ -59,18 +71,10 @@ class ArmKit:
     """T(w) as measured at the start; None: not measured, so the arm auto drafts nothing."""
     longest: int
     """Most tokens that any arm may draft in a round."""
-    lend_draft: Callable[[], LentModel] | None = None
-    """Lends the draft model; None without one."""
-    make_drafter: Callable[[LanguageModel], ModelDrafter] | None = None
-    """Makes a drafter with a lent model; None without one."""
-    draft_curve: VerifyCurve | None = None
-    """Cost of the draft model's passes; None without one."""
-    agreed: float | None = None
-    """Agreement of draft model and target, 0 to 1, measured before the first answer; None: not measured."""
+    models: tuple[KitModel, ...] = ()
+    """What auto drafts with: a head, or draft models of which one drafts at a time. The first is the arm "model"."""
     exact_branches: bool = False
     """Whether siblings may be verified: as exactly as the draft, or with rounding allowed."""
-    make_head: Callable[[], ModelDrafter] | None = None
-    """Makes a drafter with the draft head, in place of a draft model; None without one."""
     by_kind: Mapping[str, Make] = field(default_factory=dict)
     """Makers of the arms "model", "text", "mtp" and `FILES` with a drafter of their own; others use auto's."""
 
@@ -117,26 +121,26 @@ def auto_arm(kit: ArmKit) -> Arm:
     # Curves of its own: they learn from its rounds, and each temperature starts from the measured ones.
     curve = VerifyCurve(kit.curve.measured)
     free, order = free_drafters(DrafterSpec(AUTO), kit.target.vocab.is_end), text_order(kit.target.vocab)
-    if (kit.lend_draft is None and kit.make_head is None) or kit.draft_curve is None:
-        alone = AdaptiveController(curve, AnswerSettings(kit.longest))
-        return Arm("auto", Hybrid(free, None, alone, order), alone)
-    model, ready = _model_drafter(kit)
-    settings = AnswerSettings(kit.longest, max_siblings=kit.target.max_branches if kit.exact_branches else 0)
-    cost = cost_of(model, VerifyCurve(kit.draft_curve.measured))
-    adaptive = AdaptiveController(curve, settings, cost)
-    if kit.agreed is not None:
-        adaptive.acceptance.expect(model.name, kit.agreed)
-    return Arm("auto", Hybrid(free, model, adaptive, order), adaptive, ready)
+    measured = [(each, each.curve, *each.make()) for each in kit.models if each.curve is not None]
+    costs = [cost_of(drafter, VerifyCurve(seconds.measured)) for _, seconds, drafter, _ in measured]
+    branches = kit.target.max_branches if kit.exact_branches and measured else 0
+    adaptive = AdaptiveController(curve, AnswerSettings(kit.longest, max_siblings=branches), *costs)
+    for each, _, drafter, _ in measured:
+        if each.agreed is not None:
+            adaptive.acceptance.expect(drafter.name, each.agreed)
+    model = one_of([drafter for _, _, drafter, _ in measured])
+    return Arm("auto", Hybrid(free, model, adaptive, order), adaptive, partial(_all, [ready for *_, ready in measured]))
 
 
 def _model_drafter(kit: ArmKit) -> tuple[ModelDrafter, Callable[[], None]]:
     """Return a new drafter with the head or the draft model, and what makes it ready before an answer."""
-    if kit.make_head is not None:
-        return kit.make_head(), _nothing
-    assert kit.lend_draft is not None, "a draft model was loaded for this arm"
-    assert kit.make_drafter is not None, "it comes with the draft model"
-    lent = kit.lend_draft()
-    return kit.make_drafter(lent), lent.take
+    assert kit.models, "a draft model was loaded for this arm"
+    return kit.models[0].make()
+
+
+def _all(calls: Sequence[Callable[[], None]]) -> None:
+    for call in calls:
+        call()
 
 
 def _nothing() -> None:
@@ -181,7 +185,7 @@ def _of_kind(kind: str, kit: ArmKit) -> tuple[ModelDrafter, Callable[[], None]]:
 
 def _corrected(kit: ArmKit) -> tuple[ModelDrafter, Callable[[], None]]:
     """Return the draft model with a table of corrections of its own, which learns before each answer."""
-    there = kit.lend_draft is not None or MODEL in kit.by_kind
+    there = kit.models or MODEL in kit.by_kind
     drafter, ready = _of_kind(MODEL, kit) if there else (None, _nothing)
     if type(drafter) is not DraftModel:
         if drafter is not None:

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from app.bench.measuring.arm_names import FILES, LONGEST, TEXT, ArmKit, ArmSpec, Make, make_arms
+from app.bench.measuring.arm_names import FILES, LONGEST, TEXT, ArmKit, ArmSpec, KitModel, Make, make_arms
 from app.bench.measuring.arms import Arm, Bench, BenchPrompt, OnAnswer, Skipped, Turn
 from app.bench.measuring.methods import Methods, Unavailable, load_methods
 from app.bench.measuring.results import Oracle
-from app.bench.measuring.shared_draft_model import DraftSource, Lender
+from app.bench.measuring.shared_draft_model import DraftSource, source_of
 from app.engine.control.agreement_probe import agreement_of
 from app.engine.costs.block_cost import BLOCK_WIDTHS, block_table
 from app.engine.costs.pass_cost import DRAFT_WIDTHS, HEAD_WIDTHS, QUICK_WIDTHS, READ_WIDTHS, VerifyCurve, measure_steady
@@ -17,7 +17,6 @@ from app.engine.decoding.round import Clock
 from app.engine.runtime.heads import no_head, open_own_head
 from app.engine.runtime.loader import Loader
 from drafters.base import ModelDrafter
-from drafters.head import HeadDrafter
 from drafters.registry import AUTO, HEAD, drafts_trees
 from models.base import LanguageModel
 from models.errors import PairError
@@ -60,10 +59,10 @@ class BenchRun:
         self._clock = clock
         self._specs = arms
         self._target: LanguageModel | None = None
-        self._lender: Lender | None = None
-        self._drafter: ModelDrafter | None = None
+        self._sources: tuple[DraftSource, ...] = ()
         self._leaves_out = every_method
-        self._every_method = every_method or any(spec.kind in FILES for spec in arms)
+        apart = (*FILES, TEXT) if loader.plan.drafter.model else FILES
+        self._every_method = every_method or any(spec.kind in apart for spec in arms)
         self._methods: Methods | None = None
 
     @property
@@ -74,8 +73,8 @@ class BenchRun:
 
     @property
     def draft_model(self) -> LanguageModel | None:
-        """The loaded draft model or head; None without one."""
-        return self._drafter.model if self._drafter else None
+        """The loaded draft model or head, the one that was named of two; None without one."""
+        return self._sources[0].drafter.model if self._sources else None
 
     def load(self, *, allow_rounding: bool, with_costs: bool = True) -> BenchConditions:
         """Load the models, measure the pass costs, and check that every arm can be made; raises LocalspecError.
@@ -84,12 +83,10 @@ class BenchRun:
         """
         target = self._target = self._loader.target()
         exact = self._loader.exact_width(target)
-        if (drafter := self._draft_model(target)) is not None:
-            self._drafter = drafter
-            self._lender = None if isinstance(drafter, HeadDrafter) else Lender(drafter.model)
+        self._sources = tuple(map(source_of, self._draft_models(target)))
         longest = min(usable_width(exact, LONGEST + 1, allow_rounding=allow_rounding), target.max_rows) - 1
         rounds = allow_rounding or exact == 1
-        branches = self._drafter is not None or any(drafts_trees(spec.kind) for spec in self._specs)
+        branches = bool(self._sources) or any(drafts_trees(spec.kind) for spec in self._specs)
         exact_branches = rounds or (branches and self._loader.exact_branches(target))
         kit = self._kit = replace(self._make_kit(target, longest, with_costs=with_costs), exact_branches=exact_branches)
         unavailable = self._leave_out() if self._every_method else ()
@@ -128,61 +125,53 @@ class BenchRun:
         self._specs = [spec for spec in self._specs if spec.kind not in reasons]
         return tuple(reasons[kind] for kind in kinds if kind in reasons)
 
-    def _draft_model(self, target: LanguageModel) -> ModelDrafter | None:
-        """Load the named draft model or head, else the target's own head, else the standing model where it may pay."""
-        if self._every_method:
-            return self._load_methods(target)
-        if draft := self._loader.plan.drafter.model:
-            return self._loader.draft_model(draft, target)
+    def _draft_models(self, target: LanguageModel) -> Sequence[ModelDrafter]:
+        """Load what auto drafts with: what was named, else the target's head, else the standing model if it pays."""
         kinds = {spec.kind for spec in self._specs}
+        if self._every_method:
+            self._methods = load_methods(self._loader, target, frozenset(kinds), lambda: self._seconds(target))
+            return self._methods.auto
+        if draft := self._loader.plan.drafter.model:
+            if AUTO in kinds:
+                return self._loader.named_models(target, self._seconds(target))
+            return [self._loader.draft_model(draft, target)]
         if TEXT not in kinds and kinds & {AUTO, HEAD} and (head := open_own_head(target)) is not None:
-            return head
+            return [head]
         if HEAD in kinds:
             raise no_head(target)
-        if all(spec.kind not in (AUTO, TEXT) for spec in self._specs) or target.rewind_support.limit is not None:
-            return None
+        if not kinds & {AUTO, TEXT} or target.rewind_support.limit is not None:
+            return []
         found = self._loader.standing_model(target, self._seconds(target))
-        if found is None and any(spec.kind == TEXT for spec in self._specs):
+        if found is None and TEXT in kinds:
             raise PairError(
                 "The arm text can't be used: no draft model that drafts text is worth loading for this target.",
                 hint="Name one with --draft FILE, or leave the arm out. The log says why (localspec doctor).",
             )
-        return found
+        return [found] if found else []
 
     def _seconds(self, target: LanguageModel) -> dict[int, float]:
         """Return the target's T(w), by a few widths."""
         return self._loader.curve(target, [width for width in QUICK_WIDTHS if width <= target.max_rows])
 
-    def _load_methods(self, target: LanguageModel) -> ModelDrafter | None:
-        """Load the drafters of all methods; return the one that auto uses."""
-        kinds = frozenset(spec.kind for spec in self._specs)
-        self._methods = load_methods(self._loader, target, kinds, lambda: self._seconds(target))
-        return self._methods.auto
-
     def _makers(self, target: LanguageModel) -> dict[str, Make]:
         """Return a maker for each arm with a drafter of its own."""
         found: dict[str, Make] = {}
         for kind, drafter in self._methods.by_kind.items() if self._methods else ():
-            shared = self._lender if drafter is self._drafter else None
-            lender = None if isinstance(drafter, HeadDrafter) else shared or Lender(drafter.model)
-            found[kind] = partial(DraftSource(drafter, lender).make, target)
+            shared = (source for source in self._sources if source.drafter is drafter)
+            found[kind] = partial((next(shared, None) or source_of(drafter)).make, target)
         return found
 
     def _make_kit(self, target: LanguageModel, longest: int, *, with_costs: bool) -> ArmKit:
-        lend = self._lender.lend if self._lender else None
-        head = (lambda: self._beside(target)) if isinstance(self._drafter, HeadDrafter) else None
-        kit = ArmKit(target, None, longest, lend, self._beside, make_head=head, by_kind=self._makers(target))
-        if not with_costs:
-            return kit
-        kit = replace(kit, curve=measure_curve(target, self._clock))
-        if self._drafter is None:
-            return kit
-        draft_curve = VerifyCurve(_draft_seconds(self._drafter.model, self._clock))
-        return replace(kit, draft_curve=draft_curve, agreed=agreement_of(target, self._drafter))
+        curve = measure_curve(target, self._clock) if with_costs else None
+        models = tuple(self._kit_model(source, target, with_costs=with_costs) for source in self._sources)
+        return ArmKit(target, curve, longest, models, by_kind=self._makers(target))
 
-    def _beside(self, model: LanguageModel) -> ModelDrafter:
-        assert self._drafter is not None, "a draft model is lent only where one was loaded"
-        return self._drafter.beside(model)
+    def _kit_model(self, source: DraftSource, target: LanguageModel, *, with_costs: bool) -> KitModel:
+        make = partial(source.make, target)
+        if not with_costs:
+            return KitModel(make)
+        seconds = VerifyCurve(_draft_seconds(source.drafter.model, self._clock))
+        return KitModel(make, seconds, agreement_of(target, source.drafter))
 
     def run(
         self,
@@ -206,8 +195,8 @@ class BenchRun:
         """Free the models; calling it twice is fine."""
         if self._methods is not None:
             self._methods.close()
-        elif self._drafter is not None:
-            self._drafter.close()
+        for source in self._sources:
+            source.drafter.close()
         if self._target is not None:
             self._target.close()
 

@@ -36,13 +36,13 @@ class Methods:
 
     by_kind: Mapping[str, ModelDrafter]
     """The drafters of the arms "model", "mtp", "text" and `FILES`; those that can't be loaded are left out."""
-    auto: ModelDrafter | None
-    """The one that `run` would use without a flag, or with the same `--draft`."""
+    auto: tuple[ModelDrafter, ...]
+    """Those that `run` would use without a flag, or with the same `--draft`; of several, one drafts at a time."""
     unavailable: tuple[Unavailable, ...]
 
     def close(self) -> None:
         """Free all of them."""
-        for drafter in self.by_kind.values():
+        for drafter in (*self.by_kind.values(), *self.auto):
             drafter.close()
 
 
@@ -54,11 +54,11 @@ def load_methods(
     `seconds` measures the target's T(w) by width. Raises LocalspecError where a draft model that was named can't be
     loaded; every other failure is a reason.
     """
-    found: dict[str, ModelDrafter] = {}
     reasons: dict[str, str] = {}
+    auto = _named(loader, target, kinds, seconds)
+    arms = zip((MODEL, TEXT), auto, strict=False)
+    found = {kind: drafter for kind, drafter in arms if kind == MODEL or drafter.drafts_text}
     try:
-        if name := loader.plan.drafter.model:
-            found[MODEL] = loader.draft_model(name, target)
         if kinds & {AUTO, HEAD}:
             _put(HEAD, _own_head(target, found.get(MODEL)), found, reasons)
         for kind in HEAD_FILES:
@@ -66,20 +66,30 @@ def load_methods(
                 _put_head(kind, target, found, reasons)
         if not found and (standing := loader.standing_model(target, seconds())) is not None:
             found[TEXT if standing.drafts_text else MODEL] = standing
-        auto = next(iter(found.values()), None)
+        auto = auto or [*found.values()][:1]
         for kind in FORGED_MODELS:
             if kind in kinds:
                 _put(kind, _forged_model(kind, loader, target), found, reasons)
         if TEXT in kinds and TEXT not in found:
             _put_starter(_starter(loader, target), found, reasons)
     except BaseException:
-        for drafter in found.values():
+        for drafter in (*found.values(), *auto):
             drafter.close()
         raise
     if MODEL in kinds and MODEL not in found:
         reasons[MODEL] = "no draft model was named (--draft FILE; localspec models suggest finds one)"
     missing = {kind: reason for kind, reason in reasons.items() if kind not in found}
-    return Methods(found, auto, tuple(Unavailable(kind, reason) for kind, reason in missing.items()))
+    return Methods(found, tuple(auto), tuple(Unavailable(kind, reason) for kind, reason in missing.items()))
+
+
+def _named(
+    loader: Loader, target: LanguageModel, kinds: frozenset[str], seconds: Callable[[], Mapping[int, float]]
+) -> list[ModelDrafter]:
+    """Load the draft model that was named, and for auto the one beside it; none where none was named."""
+    name = loader.plan.drafter.model
+    if name and AUTO in kinds:
+        return loader.named_models(target, seconds())
+    return [loader.draft_model(name, target)] if name else []
 
 
 def _put(kind: str, outcome: ModelDrafter | str, found: dict[str, ModelDrafter], reasons: dict[str, str]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from drafters.base import ModelDrafter
+from drafters.head import HeadDrafter
 from models.base import LanguageModel, Logits, ModelView
 
 _WARM_UP = 3
@@ -87,6 +88,11 @@ class DraftSource:
             return self.drafter.beside(target), _nothing
         lent = self.lender.lend()
         return self.drafter.beside(lent), lent.take
+
+
+def source_of(drafter: ModelDrafter) -> DraftSource:
+    """Return the source of a loaded drafter."""
+    return DraftSource(drafter, None if isinstance(drafter, HeadDrafter) else Lender(drafter.model))
 
 
 def _nothing() -> None:

@@ -141,6 +141,14 @@ class Acceptance:
         """
         return _spread([self._expected(source, group, like) for group in _groups(length)], length)
 
+    def usual(self, source: str, length: int) -> list[float]:
+        """Return the acceptance probabilities of the first `length` places, for a comparison of draft models.
+
+        What was observed lately counts first, then the long-run record, then the agreement with the target: a model
+        that has not drafted for some answers is judged by its long run.
+        """
+        return _spread([self._usual(source, group) for group in _groups(length)], length)
+
     def at(self, source: str, place: int, like: str = "") -> float:
         """Return the acceptance probability at `place` (0: the first) before a draft is made; see `expected`."""
         return self._expected(source, _group(place), like)
@@ -156,6 +164,10 @@ class Acceptance:
         prior = self._expected(like, group, "") if like else agreed.share(UNSEEN)
         lasting = self._lasting.get(key, _NO_EVIDENCE).share(0.0)
         return self._by_place.get(key, _NO_EVIDENCE).share(max(prior, lasting))
+
+    def _usual(self, source: str, group: int) -> float:
+        key, agreed = (source, group), self._agreed.get(source, _NO_EVIDENCE).share(UNSEEN)
+        return self._by_place.get(key, _NO_EVIDENCE).share(self._lasting.get(key, _NO_EVIDENCE).share(agreed))
 
     def knows(self, source: str) -> bool:
         """Tell whether a source has more observations than its prior weighs."""

@@ -18,29 +18,30 @@ from models.system.remembered import Remembered
 
 RECORD_KEY = "guesses "
 """Prefix of the records' keys."""
-_WORTH_WRITING = 32
+WORTH_WRITING = 32
 """New draft tokens after which the record is written during a run: a killed run loses at most these."""
 
 
 class AcceptanceStore:
     """Stored acceptance of one draft model by one target."""
 
-    def __init__(self, known: Remembered, key: str, source: str, acceptance: Acceptance) -> None:
-        """Take the file, the key of the record, and the `acceptance` to load it into."""
+    def __init__(self, known: Remembered, key: str, drafter: ModelDrafter, acceptance: Acceptance) -> None:
+        """Take the file, the key of the record, the drafter, and the `acceptance` to load it into."""
         self._known = known
         self._key = key
-        self._source = source
+        self._drafter = drafter
+        self._source = drafter.name
         self._acceptance = acceptance
         self._written = 0
-        acceptance.recall(source, known.get_table(key) or {})
+        acceptance.recall(self._source, known.get_table(key) or {})
 
-    def introduce(self, target: LanguageModel, drafter: ModelDrafter) -> None:
+    def introduce(self, target: LanguageModel) -> None:
         """Measure the agreement of target and draft model, if no record of the pair exists."""
-        if self._known.get_table(self._key) is None and (agreed := agreement_of(target, drafter)) is not None:
+        if self._known.get_table(self._key) is None and (agreed := agreement_of(target, self._drafter)) is not None:
             self._acceptance.expect(self._source, agreed)
             self._known.put(self._key, self._acceptance.shown(self._source))
 
-    def keep(self, least: int = _WORTH_WRITING) -> None:
+    def keep(self, least: int = WORTH_WRITING) -> None:
         """Write the record if at least `least` draft tokens are new."""
         count = self._acceptance.counts.get(self._source)
         seen = sum(count.proposed_at) if count else 0
@@ -50,10 +51,10 @@ class AcceptanceStore:
 
 
 def stored_acceptance(
-    known: Remembered, target: LanguageModel, model: ModelDrafter | None, acceptance: Acceptance
+    known: Remembered, target: LanguageModel, model: ModelDrafter, acceptance: Acceptance
 ) -> AcceptanceStore | None:
     """Return the record of a pair of files, loaded into `acceptance`; None for models without files."""
-    if model is None or not isinstance(target, LlamaModel | RemoteModel):
+    if not isinstance(target, LlamaModel | RemoteModel):
         return None
     if not isinstance(model.model, LlamaModel | HeadModel):
         return None
@@ -64,4 +65,4 @@ def stored_acceptance(
     except LocalspecError:
         # The file of a loaded model may have been deleted meanwhile.
         return None
-    return AcceptanceStore(known, key, model.name, acceptance)
+    return AcceptanceStore(known, key, model, acceptance)

@@ -4,12 +4,14 @@ It never drafts for long at a loss: see `loss_budget`. The rules are in `policy`
 `controller_state`; this file applies the one to the other, in order.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from app.engine.constants import POLL_SHARE
 from app.engine.control.acceptance import Acceptance
-from app.engine.control.controller_state import AnswerSettings, ControllerState
+from app.engine.control.controller_state import AnswerSettings, ControllerState, DraftModels
 from app.engine.control.draft_model_cost import ModelCost
+from app.engine.control.model_choice import quickest
 from app.engine.control.policy import AdaptiveModelPolicy, DraftLengthPolicy
 from app.engine.costs.pass_cost import VerifyCurve
 from app.engine.decoding.controller import RoundPlan
@@ -23,15 +25,20 @@ class AdaptiveController:
     """Controller that plans, selects and observes by the policies; the `DraftModelControl` of the hybrid drafter too.
 
     Call order: `begin()` once an answer, then in each round `plan()`, `select()` if the plan's limit is above 0,
-    `observe()`. Between `plan()` and `select()` the hybrid drafter asks `policy`, and reports `requested()`, then
-    `learn()` or `read()`, and `stepped()`. `use()` may come between any two calls.
+    `observe()`. Between `plan()` and `select()` the hybrid drafter lets it `choose()` among several draft models, asks
+    `policy`, and reports `requested()`, then `learn()` or `read()`, and `stepped()`. `use()` may come between any two
+    calls.
     """
 
     bounds: Bounds | None = None
 
-    def __init__(self, curve: VerifyCurve, settings: AnswerSettings, model: ModelCost | None = None) -> None:
-        """Take the target's pass costs, the settings of the next answer, and the draft model's cost if there is one."""
-        self.state = ControllerState(settings, curve, model)
+    def __init__(self, curve: VerifyCurve, settings: AnswerSettings, *models: ModelCost | None) -> None:
+        """Take the target's pass costs, the settings of the next answer, and the costs of its draft models; None: none.
+
+        Of several, the first drafts until another is expected to be quicker.
+        """
+        there = DraftModels(tuple(model for model in models if model is not None))
+        self.state = ControllerState(settings, curve, there)
         self.lengths = DraftLengthPolicy(self.state)
         self.policy = AdaptiveModelPolicy(self.state, self.lengths)
         self._plan: RoundPlan | None = None
@@ -74,6 +81,20 @@ class AdaptiveController:
             if not may_draft:
                 return 0
         return self.lengths.limit()
+
+    def choose(self, unread: Callable[[], Mapping[str, int]]) -> str:
+        """Return the name of the draft model that drafts now, of several; chosen once in an answer.
+
+        Not in its first round, which waits for no draft model. A change within an answer was tried: it gains nothing,
+        since what was read and proved with one model is lost (`model_choice` in tests/support/tools).
+        """
+        state = self.state
+        assert state.model is not None, "there are several draft models"
+        if state.progress.rounds > 0 and not state.models.is_chosen:
+            found = unread()
+            model = quickest(state, self.policy, found)
+            state.chosen(model, found[model.name])
+        return state.model.name
 
     def requested(self, request: ModelRequest) -> None:
         """Take the request that the hybrid drafter makes to the draft model now."""

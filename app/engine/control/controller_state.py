@@ -75,6 +75,26 @@ class ProbeBudget:
         self.check_at = at
 
 
+class DraftModels:
+    """Costs of the draft models, of which one drafts at a time; fewer than two: there is no choice."""
+
+    def __init__(self, models: tuple[ModelCost, ...] = ()) -> None:
+        """Take the costs; the first one drafts until another is chosen."""
+        self.all = models
+        self.used = models[0] if models else None
+        self.is_chosen = False
+        """Whether the choice was made in this answer."""
+
+    def begin(self) -> None:
+        """Start an answer, for which the choice is made anew."""
+        self.is_chosen = False
+
+    def choose(self, model: ModelCost) -> bool:
+        """Let a model draft in this answer; return whether it is another one than before."""
+        before, self.used, self.is_chosen = self.used, model, True
+        return model is not before
+
+
 class AnswerProgress:
     """Rounds and tokens of the running answer."""
 
@@ -104,8 +124,7 @@ class ControllerState:
     settings: AnswerSettings
     curve: VerifyCurve
     """Seconds of the target's passes by width."""
-    model: ModelCost | None = None
-    """The draft model and its cost; None: there is none."""
+    models: DraftModels = field(default_factory=DraftModels)
     acceptance: Acceptance = field(default_factory=Acceptance)
     throughput: Throughput = field(default_factory=Throughput)
     probes: ProbeBudget = field(default_factory=ProbeBudget)
@@ -114,6 +133,11 @@ class ControllerState:
     progress: AnswerProgress = field(default_factory=AnswerProgress)
     request: ModelRequest = field(default_factory=ModelRequest)
     """Last request to the draft model; kept after its round, since a model that drafted may draft again."""
+
+    @property
+    def model(self) -> ModelCost | None:
+        """Return the draft model that drafts, with its cost; None: there is none."""
+        return self.models.used
 
     @property
     def rate(self) -> float:
@@ -141,6 +165,7 @@ class ControllerState:
 
     def begin(self) -> None:
         """Start an answer: acceptance counts half, throughput is reset, probe budget and last request stay."""
+        self.models.begin()
         self.acceptance.begin()
         self.curve.begin()
         self.throughput.begin()
@@ -152,6 +177,11 @@ class ControllerState:
     def use(self, settings: AnswerSettings) -> None:
         """Take the settings for the passes to come."""
         self.settings = settings
+
+    def chosen(self, model: ModelCost, unread: int) -> None:
+        """Take the draft model that drafts in this answer, with its unread tokens."""
+        if self.models.choose(model):
+            self.request = ModelRequest(unread=unread)
 
     def requested(self, request: ModelRequest) -> None:
         """Take the request to the draft model, and charge it to the loan or the probe budget."""

@@ -50,6 +50,15 @@ def best_length(
     return (best, best_gain) if best else (0, 0.0)
 
 
+def best_rate(chances: Sequence[float], curve: VerifyCurve, draft_seconds: Seconds = no_time) -> float:
+    """Return the tokens a second of rounds that all draft the best length; at least those of plain decoding."""
+    tokens, best = 1.0, 1 / curve.seconds(1)
+    for n, prefix in enumerate(accumulate(chances, mul), start=1):
+        tokens += prefix
+        best = max(best, tokens / (curve.seconds(n + 1) + curve.aftermath + draft_seconds(n)))
+    return best
+
+
 def can_pay(longest: int, curve: VerifyCurve, throughput: float, draft_seconds: Seconds) -> bool:
     """Tell whether a draft that is always accepted would pay off."""
     return any(n - throughput * (curve.extra(n + 1) + draft_seconds(n)) > MARGIN for n in range(1, longest + 1))

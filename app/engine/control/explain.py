@@ -62,6 +62,8 @@ class Explanation:
     """Whether `tune` has looked for the draft model's fastest settings, or there are no others; True without one."""
     aftermath: float = 0.0
     """Extra time of one-token passes after a wider pass, in one-token passes; 0: not measurable."""
+    waiting: tuple[str, ...] = ()
+    """Names of the draft models that don't draft now, since `model` is expected to be quicker."""
     disturbed: bool = False
     """Whether other programs held the cores while the costs of passes were measured."""
 
@@ -93,7 +95,8 @@ def explain(
         failure,
         model is None or model.tuned,
         state.curve.aftermath_ratio,
-        state.curve.disturbed or (model is not None and model.curve.disturbed),
+        tuple(other.name for other in state.models.all if other is not model),
+        any(curve.disturbed for curve in (state.curve, *(each.curve for each in state.models.all))),
     )
 
 
@@ -105,7 +108,6 @@ def _account(state: ControllerState, name: str, count: SourceCount) -> SourceAcc
 
 
 def _draft_seconds(state: ControllerState, source: str) -> Seconds:
-    model = state.model
-    if model is None or not source.startswith(model.name):
-        return no_time
-    return model.draft_seconds(1)
+    # A draft model also goes on with a free draft: the source is then that of both.
+    models = (model for model in state.models.all if source == model.name or source.startswith(f"{model.name}+"))
+    return next((model.draft_seconds(1) for model in models), no_time)

@@ -7,6 +7,7 @@ from app.engine.control.acceptance_store import AcceptanceStore
 from app.engine.control.adaptive_controller import AdaptiveController
 from app.engine.control.controller_state import AnswerSettings
 from app.engine.control.explain import Explanation, explain
+from drafters.alternatives import parts_of
 from drafters.base import Drafter, ModelDrafter
 from drafters.history.drafter import Recall
 from drafters.history.store import TextMemory
@@ -29,18 +30,18 @@ class Drafting:
     recall: Recall | None = None
     """The drafter that copies from that store; it holds no texts yet."""
     model: ModelDrafter | None = None
-    """The draft model inside `drafter`; None: it has none."""
-    record: AcceptanceStore | None = None
-    """Acceptance of the draft model in earlier runs; None: it is not kept."""
+    """The draft model inside `drafter`, which may be several; None: it has none."""
+    records: tuple[AcceptanceStore, ...] = ()
+    """Acceptance of each draft model in earlier runs, where it is kept."""
     exact_branches: bool = False
     """Whether siblings beside a draft are verified as exactly as the draft."""
     doubt_costs: Callable[[], None] = lambda: None
     """Marks stored pass costs that real passes have disproved; they are measured again at the next load."""
 
     def introduce(self, target: LanguageModel) -> None:
-        """Measure how often the draft model agrees with a target that it has never drafted for."""
-        if self.record is not None and self.model is not None:
-            self.record.introduce(target, self.model)
+        """Measure how often each draft model agrees with a target that it has never drafted for."""
+        for record in self.records:
+            record.introduce(target)
 
     def explanation(self, settings: AnswerSettings | None = None, *, adapts: bool) -> Explanation | None:
         """Return what drafting costs and gains here; None where nothing is drafted.
@@ -52,17 +53,18 @@ class Drafting:
 
     def learn(self) -> None:
         """Count what the last answer has taught a draft model that is corrected; for the time between answers."""
-        if isinstance(self.model, CorrectedDraftModel):
-            self.model.learn()
+        for drafter in parts_of(self.model):
+            if isinstance(drafter, CorrectedDraftModel):
+                drafter.learn()
 
     def leave(self) -> None:
         """Free the drafter; write down the acceptance of its model, and which pass costs were wrong."""
         self.learn()
-        self.keep_record()
+        self.keep_records()
         self.doubt_costs()
         self.drafter.close()
 
-    def keep_record(self) -> None:
-        """Write down the acceptance of the draft model, if any draft token is new."""
-        if self.record is not None:
-            self.record.keep(least=1)
+    def keep_records(self, least: int = 1) -> None:
+        """Write down the acceptance of each draft model of which at least `least` draft tokens are new."""
+        for record in self.records:
+            record.keep(least)

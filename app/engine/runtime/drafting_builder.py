@@ -9,13 +9,16 @@ from functools import partial
 from app.engine.control.acceptance_store import stored_acceptance
 from app.engine.control.adaptive_controller import AdaptiveController
 from app.engine.control.controller_state import AnswerSettings
+from app.engine.control.draft_model_cost import ModelCost
 from app.engine.conversation.drafting import Drafting
 from app.engine.costs.pass_cost import QUICK_WIDTHS, VerifyCurve
 from app.engine.costs.usable_width import usable_width
+from app.engine.runtime.draft_models import named_models
 from app.engine.runtime.head_cost import cost_of
 from app.engine.runtime.heads import no_head, open_own_head
 from app.engine.runtime.load import LoadPlan, ModelOpener, Notes
 from app.engine.runtime.machine_measurements import MachineMeasurements
+from drafters.alternatives import one_of, parts_of
 from drafters.base import ModelDrafter, NullDrafter
 from drafters.head import HeadDrafter
 from drafters.history.drafter import Recall
@@ -65,15 +68,15 @@ class DraftingBuilder:
             return Drafting(NullDrafter()), _refused(spec, target)
         exact = self._measurements.exact_width(target)
         curve = self._curve(target, exact)
-        model, notes = self._model(spec, target, curve)
+        models, notes = self._models(spec, target, curve)
         try:
-            drafting = self._measured(spec, target, model, curve, exact)
+            drafting = self._measured(spec, target, models, curve, exact)
         except BaseException:
-            if model:
-                model.close()
+            for one in models:
+                one.close()
             raise
         # The toy is never inexact: 1 is then a context without room for a wider pass.
-        if self._plan.online and not isinstance(model, CorrectedDraftModel):
+        if self._plan.online and not any(isinstance(model, CorrectedDraftModel) for model in models):
             notes = (*notes, _NOT_ONLINE)
         if drafting.exact_draft == 0 and isinstance(target, LlamaModel | RemoteModel):
             floats = summed_in_parts(target.cache_types) and not has_gpu(target.options)
@@ -84,19 +87,23 @@ class DraftingBuilder:
         widest = usable_width(exact, WIDEST, allow_rounding=self._plan.allow_rounding)
         return self._measurements.target_curve(target, [width for width in QUICK_WIDTHS if width <= widest])
 
-    def _model(self, spec: DrafterSpec, target: LanguageModel, curve: VerifyCurve) -> tuple[ModelDrafter | None, Notes]:
-        """Return the draft model or head of a spec; for "auto" alone a head, or the standing model if it pays."""
+    def _models(self, spec: DrafterSpec, target: LanguageModel, curve: VerifyCurve) -> tuple[list[ModelDrafter], Notes]:
+        """Return the draft models or the head of a spec; for "auto" alone a head, or the standing model if it pays.
+
+        A named draft model comes first, with the standing model beside it where that pays: the controller chooses.
+        """
         if spec.model:
-            return self._opener.draft_model(spec.model, target)
+            return named_models(self._opener, spec, self._plan.standing, target, curve.measured)
         if spec.kind == HEAD:
             own = open_own_head(target)
             if own is None:
                 raise no_head(target)
-            return own, ()
+            return [own], ()
         if spec.kind != AUTO:
-            return None, ()
+            return [], ()
         head, notes = self._head(target)
-        return head or self._opener.standing_model(target, curve.measured), notes
+        found = head or self._opener.standing_model(target, curve.measured)
+        return [found] if found else [], notes
 
     def _head(self, target: LanguageModel) -> tuple[ModelDrafter | None, Notes]:
         """Return the head of a target that needs no flag; one that fails is no reason to fail."""
@@ -106,18 +113,22 @@ class DraftingBuilder:
             return None, (f"The draft head of {target.name} is not used: {error.title} {error.cause}".strip(),)
 
     def _measured(
-        self, spec: DrafterSpec, target: LanguageModel, model: ModelDrafter | None, curve: VerifyCurve, exact: int
+        self, spec: DrafterSpec, target: LanguageModel, models: list[ModelDrafter], curve: VerifyCurve, exact: int
     ) -> Drafting:
-        measurements, cost = self._measurements, None
-        if model is not None:
-            is_tuned = isinstance(model, HeadDrafter) or self._opener.is_tuned(spec.model or self._plan.standing)
-            cost = cost_of(model, measurements.draft_curve(model.model), is_tuned=is_tuned)
-        branches = (model is not None or drafts_trees(spec.kind)) and measurements.exact_branches(target)
-        adaptive = AdaptiveController(curve, AnswerSettings(target.max_rows - 1), cost)
-        drafting = self.together(spec, target, model, adaptive, exact - 1)
+        measurements = self._measurements
+        names = [name for name in (spec.model, self._plan.standing) if name]
+        costs = [self._cost(model, name) for model, name in zip(models, names, strict=False)]
+        branches = (bool(models) or drafts_trees(spec.kind)) and measurements.exact_branches(target)
+        adaptive = AdaptiveController(curve, AnswerSettings(target.max_rows - 1), *costs)
+        drafting = self.together(spec, target, one_of(models), adaptive, exact - 1)
         drafting.introduce(target)
-        curves = [(target, curve), *([(model.model, cost.curve)] if model and cost else [])]
+        curves = [(target, curve), *((model.model, cost.curve) for model, cost in zip(models, costs, strict=True))]
         return replace(drafting, exact_branches=branches, doubt_costs=partial(measurements.doubt, curves))
+
+    def _cost(self, model: ModelDrafter, name: str) -> ModelCost:
+        """Return the cost of a draft model of this name, or of a head."""
+        is_tuned = isinstance(model, HeadDrafter) or self._opener.is_tuned(name)
+        return cost_of(model, self._measurements.draft_curve(model.model), is_tuned=is_tuned)
 
     def together(
         self,
@@ -133,8 +144,10 @@ class DraftingBuilder:
         memory = TextMemory(texts, target.vocab, target.name) if texts is not None and copies else None
         recall = Recall(target.vocab.is_end) if memory is not None else None
         hybrid = Hybrid([*free, *([recall] if recall else [])], model, adaptive, order)
-        record = stored_acceptance(Remembered(self._plan.memory), target, model, adaptive.acceptance)
-        return Drafting(hybrid, adaptive, exact_draft, memory, recall, model, record)
+        known = Remembered(self._plan.memory)
+        records = (stored_acceptance(known, target, one, adaptive.acceptance) for one in parts_of(model))
+        kept = tuple(record for record in records if record is not None)
+        return Drafting(hybrid, adaptive, exact_draft, memory, recall, model, kept)
 
 
 def _refused(spec: DrafterSpec, target: LanguageModel) -> Notes:

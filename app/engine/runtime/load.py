@@ -94,6 +94,11 @@ class LoadPlan:
     """Draft model for any target where "auto" is asked for and names none, if that is expected to pay; "": none."""
 
 
+def may_choose(spec: DrafterSpec, standing: str) -> bool:
+    """Tell whether "auto" may choose between the draft model that was named and the standing model."""
+    return spec.kind == AUTO and bool(spec.model and standing) and not is_same_model(spec.model, standing)
+
+
 @dataclass(frozen=True, slots=True)
 class OpenedTarget:
     """A loaded target, and for `--strict` what was seen of it."""
@@ -223,11 +228,16 @@ class ModelOpener:
         return placed.options
 
     def _other_needs(self, target: Path) -> tuple[Need, ...]:
-        """Return the memory of what is loaded beside the target: a draft model, or the one for any target."""
-        plan, draft = self._plan, self._plan.drafter.model
-        if draft and draft != TOY:
-            return (self._draft_need(draft, []),)
-        if not plan.standing or str(plan.drafter) != AUTO or is_same_model(plan.standing, str(target)):
+        """Return the memory of what is loaded beside the target: a draft model, and the one for any target."""
+        draft = self._plan.drafter.model
+        named = (self._draft_need(draft, []),) if draft and draft != TOY else ()
+        return (*named, *self._standing_need(target))
+
+    def _standing_need(self, target: Path) -> tuple[Need, ...]:
+        """Return the memory of the draft model for any target, where it may be loaded."""
+        plan, spec = self._plan, self._plan.drafter
+        wanted = may_choose(spec, plan.standing) if spec.model else str(spec) == AUTO
+        if not plan.standing or not wanted or is_same_model(plan.standing, str(target)):
             return ()
         with suppress(LocalspecError):
             return (need_of(find_model(plan.standing), self._draft_options, plan.slots),)
@@ -253,9 +263,7 @@ class ModelOpener:
 
     def _standing_bytes(self, target: Path) -> int:
         """Return the memory that the plan's draft model for any target may take."""
-        if self._plan.drafter.model:
-            return 0
-        return sum(need.plan(TEXT_CONTEXT).total for need in self._other_needs(target))
+        return sum(need.plan(TEXT_CONTEXT).total for need in self._standing_need(target))
 
     def _toy(self, options: LlamaOptions) -> LanguageModel:
         # A draft model has the markers that its target has.

@@ -6,6 +6,7 @@ from app.engine.control.adaptive_controller import AdaptiveController
 from app.engine.conversation.drafting import Drafting
 from app.engine.costs.pass_cost import VerifyCurve
 from app.engine.decoding.round import Clock
+from app.engine.runtime.draft_models import named_models
 from app.engine.runtime.drafting_builder import DraftingBuilder
 from app.engine.runtime.load import LoadPlan, ModelOpener, Progress
 from app.engine.runtime.machine_measurements import MachineMeasurements
@@ -57,6 +58,13 @@ class Loader:
         model, notes = self._opener.draft_model(name, target)
         self.notes += notes
         return model
+
+    def named_models(self, target: LanguageModel, seconds: Mapping[int, float]) -> list[ModelDrafter]:
+        """Load the draft model that the plan names and, if it may pay, the standing one; see `draft_models`."""
+        plan = self._plan
+        models, notes = named_models(self._opener, plan.drafter, plan.standing, target, seconds)
+        self.notes += notes
+        return models
 
     def standing_model(self, target: LanguageModel, seconds: Mapping[int, float]) -> ModelDrafter | None:
         """Load the draft model that needs no flag; see `ModelOpener.standing_model`."""

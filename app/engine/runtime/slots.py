@@ -11,6 +11,7 @@ from app.engine.conversation.slot import Slot
 from app.engine.costs.pass_cost import QUICK_WIDTHS, VerifyCurve
 from app.engine.costs.usable_width import usable_width
 from app.engine.runtime.loader import Loader
+from drafters.alternatives import AlternativeModels
 from drafters.base import ModelDrafter, NullDrafter
 from drafters.head import HeadDrafter
 from drafters.registry import DrafterSpec
@@ -63,8 +64,8 @@ def like(loader: Loader, spec: DrafterSpec, target: LanguageModel, drafting: Dra
     model = None if drafting.model is None else _beside(drafting.model, target)
     # The learnt corrections of a curve depend on the length of the text, so each slot has its own.
     state = adaptive.state
-    cost = state.model and replace(state.model, curve=VerifyCurve(state.model.curve.measured))
-    own = AdaptiveController(VerifyCurve(state.curve.measured), AnswerSettings(target.max_rows - 1), cost)
+    costs = (replace(cost, curve=VerifyCurve(cost.curve.measured)) for cost in state.models.all)
+    own = AdaptiveController(VerifyCurve(state.curve.measured), AnswerSettings(target.max_rows - 1), *costs)
     together = loader.together(spec, target, model, own, drafting.exact_draft or 0)
     return replace(together, exact_branches=drafting.exact_branches)
 
@@ -107,6 +108,8 @@ def bring_together(slots: Sequence[Slot], shared: SharedBatch | None) -> None:
 
 def _beside(drafter: ModelDrafter, target: LanguageModel) -> ModelDrafter:
     """Return a drafter like another one for a further text: a head reads the rows of that text's target."""
+    if isinstance(drafter, AlternativeModels):
+        return AlternativeModels([_beside(one, target) for one in drafter.all])
     return drafter.beside(target if isinstance(drafter, HeadDrafter) else _twin(drafter.model))
 
 

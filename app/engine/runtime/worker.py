@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from app.engine.control.acceptance_store import WORTH_WRITING
 from app.engine.conversation.drafting import Drafting
 from app.engine.conversation.kept_states import keep
 from app.engine.conversation.messages import Message, Ready, Recalled
@@ -96,7 +97,7 @@ class Worker:
         loader = Loader(replace(self._plan, drafter=spec), self._abort, self._clock, on_progress)
         for slot in self._slots:
             # The next drafter may have the same pair of models, and continues from this record.
-            slot.drafting.keep_record()
+            slot.drafting.keep_records()
         for slot, drafting in zip(reversed(self._slots), self._draftings(loader, spec), strict=True):
             slot.use(drafting)
         self._plan = replace(self._plan, drafter=spec)
@@ -129,8 +130,7 @@ class Worker:
         self._slots.append(slot)
         yield from slot.answer(question, given, urgency)
         slot.drafting.learn()
-        if slot.drafting.record is not None:
-            slot.drafting.record.keep()
+        slot.drafting.keep_records(WORTH_WRITING)
 
     def session(self, number: int) -> Session | None:
         """Return the session of a slot that answers nothing now; None while it does."""

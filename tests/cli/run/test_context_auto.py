@@ -288,6 +288,13 @@ def test_the_draft_model_that_needs_no_flag_counts(target: Path, draft: Path, tm
     plan = plan_of(target, tmp_path / "memory.json", "auto")
     assert loaded(plan)[0] > 2048
     assert loaded(replace(plan, standing=str(draft)))[0] == 2048
+    named = write_llama(tmp_path / "named.gguf", n_ctx=512, n_layer=1, seed=2)
+    room(need(target, 1024) + need(named, 1024) + taken + LEFT)
+    beside = replace(plan, standing=str(draft), drafter=parse_drafter(str(named)))
+    assert loaded(beside)[0] == 1024
+    alone = replace(beside, drafter=parse_drafter(f"model:{named}"))
+    assert loaded(alone)[0] > 1024
+    room(need(target, 2048) + taken + LEFT)
     for without in (
         replace(plan, standing=str(target)),
         replace(plan, standing=str(draft), drafter=parse_drafter("off")),

@@ -5,14 +5,15 @@ import json
 import stat
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fakes import Case, difference, plain, run
 
-from app.bench.measuring.arm_names import ArmKit, ArmSpec, make_arms
-from app.bench.measuring.shared_draft_model import Lender
+from app.bench.measuring.arm_names import ArmKit, ArmSpec, KitModel, make_arms
+from app.bench.measuring.shared_draft_model import DraftSource, Lender
 from drafters.base import Draft
 from drafters.draft_model import DraftModel
 from drafters.history.store import MOST_BYTES, Place, accounts, forget
@@ -264,7 +265,8 @@ def test_a_disk_that_is_full_is_no_error(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_the_arm_online_learns_between_its_answers() -> None:
     target, lender = ToyModel(1), Lender(ToyModel(1, unlikeness=0.6))
-    kit = ArmKit(target, None, 7, lender.lend, lambda model: DraftModel(model, target.vocab))
+    source = DraftSource(DraftModel(lender.model, target.vocab), lender)
+    kit = ArmKit(target, None, 7, (KitModel(partial(source.make, target)),))
     (arm,) = make_arms([ArmSpec("online", 3)], kit)
     assert (arm.name, arm.drafter.name) == ("online:3", "model:toy-1")
     assert isinstance(arm.drafter, CorrectedDraftModel)

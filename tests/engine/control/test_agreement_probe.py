@@ -1,7 +1,7 @@
 """How often a draft model agrees with its target, seen before their first answer."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,8 +11,8 @@ from checking import caught
 from fakes import StoppingModel
 from other_tokens import PAIRS, WORDS, KnowingToy, OtherToy, OtherVocab
 
-from app.bench.measuring.arm_names import ArmKit, ArmSpec, make_arms
-from app.bench.measuring.shared_draft_model import Lender
+from app.bench.measuring.arm_names import ArmKit, ArmSpec, KitModel, make_arms
+from app.bench.measuring.shared_draft_model import source_of
 from app.engine.control import agreement_probe
 from app.engine.control.adaptive_controller import AdaptiveController
 from app.engine.control.agreement_probe import agreement, agreement_of, text_agreement
@@ -106,10 +106,11 @@ def test_the_likeliest_of_the_first_ids_is_that_of_passes_of_any_width() -> None
 
 def test_the_arm_auto_of_a_benchmark_knows_what_was_seen() -> None:
     target, costs = ToyModel(1), (VerifyCurve({1: 1.0, 8: 1.5}), VerifyCurve({1: 0.1}))
-    kit = ArmKit(target, costs[0], 7, Lender(ToyModel(1)).lend, lambda model: DraftModel(model, target.vocab), costs[1])
+    source = source_of(DraftModel(ToyModel(1), target.vocab))
 
     def proved(agreed: float | None) -> float:
-        (arm,) = make_arms([ArmSpec("auto")], replace(kit, agreed=agreed))
+        model = KitModel(partial(source.make, target), costs[1], agreed)
+        (arm,) = make_arms([ArmSpec("auto")], ArmKit(target, costs[0], 7, (model,)))
         assert isinstance(arm.controller, AdaptiveController)
         assert arm.controller.state.model is not None
         return arm.controller.acceptance.proven(arm.controller.state.model.name, 1)[0]

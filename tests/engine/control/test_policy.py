@@ -13,6 +13,7 @@ from app.engine.control.adaptive_controller import AdaptiveController
 from app.engine.control.controller_state import AnswerSettings, ControllerState
 from app.engine.control.explain import explain
 from app.engine.control.loss_budget import LossBudget
+from app.engine.control.model_choice import quickest
 from app.engine.decoding.controller import RoundPlan
 from app.engine.decoding.round import Round
 from app.engine.decoding.verify import Verdict
@@ -57,6 +58,7 @@ QUESTIONS: dict[str, Callable[[AdaptiveController], object]] = {
     "request": lambda adaptive: adaptive.policy.request(free(2, 0.4), 3, ROOM),
     "request of a long context": lambda adaptive: adaptive.policy.request(NO_DRAFT, 40, ROOM, skipped=9),
     "goes on": lambda adaptive: adaptive.policy.goes_on(f"{MODEL}+new", (0.9, 0.8)),
+    "choice of a draft model": lambda adaptive: quickest(adaptive.state, adaptive.policy, {MODEL: 3}).name,
     "may draft": lambda adaptive: adaptive.policy.may_draft(),
     "rounds to the next probe": lambda adaptive: adaptive.policy.rounds_to_next_probe(),
     "loan": lambda adaptive: adaptive.policy.loan(adaptive.state.model, 130, ROOM),  # type: ignore[arg-type]

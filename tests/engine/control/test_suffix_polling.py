@@ -160,10 +160,10 @@ def paused(step: float) -> AdaptiveController:
 
 def test_where_a_draft_model_is_paused_too_there_are_pauses_until_it_is_tried_again() -> None:
     adaptive = paused(step=0.1)
-    adaptive.state.model = model_cost(20.0)
+    adaptive.state.models.used = model_cost(20.0)
     assert adaptive.policy.rounds_to_next_probe() is None, "it can never pay"
     assert 8 <= sum(limit > 0 for limit in limits(adaptive, 80)) <= 12
-    adaptive.state.model = model_cost(0.0001)
+    adaptive.state.models.used = model_cost(0.0001)
     assert adaptive.policy.rounds_to_next_probe() == 0
     assert all(limit == ROOM for limit in limits(adaptive, 40)[CHECK_AGAIN:])
 

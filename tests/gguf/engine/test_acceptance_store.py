@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from adapting import EVEN, MODEL, model_cost, new, played
@@ -18,7 +20,7 @@ from app.engine.conversation.messages import Said
 from app.engine.decoding.request import Question
 from app.engine.runtime.load import LoadPlan
 from app.engine.runtime.worker import Worker
-from drafters.base import Draft
+from drafters.base import Draft, ModelDrafter
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag
 from models.llama.load import LlamaOptions
@@ -187,7 +189,8 @@ def shown(adaptive: AdaptiveController, rounds: int, right: int = 2) -> None:
 
 
 def new_record(known: Remembered, adaptive: AdaptiveController) -> AcceptanceStore:
-    return AcceptanceStore(known, f"{RECORD_KEY}a for b", MODEL, adaptive.acceptance)
+    named = cast("ModelDrafter", SimpleNamespace(name=MODEL))
+    return AcceptanceStore(known, f"{RECORD_KEY}a for b", named, adaptive.acceptance)
 
 
 Make = Callable[[], AdaptiveController]

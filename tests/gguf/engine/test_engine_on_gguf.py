@@ -14,6 +14,7 @@ import pytest
 import tiny_gguf
 from fakes import Answer, Case, FakeClock, OracleDrafter, ScriptedDrafter, run, run_in
 
+from app.engine.control.acceptance_store import RECORD_KEY
 from app.engine.conversation.messages import Ended, Ready
 from app.engine.conversation.session import Session
 from app.engine.conversation.transcript import Transcript
@@ -25,6 +26,7 @@ from app.engine.decoding.verify import verify
 from app.engine.runtime import load
 from app.engine.runtime.load import LoadPlan
 from app.engine.runtime.worker import Worker
+from drafters.alternatives import parts_of
 from drafters.base import Drafter, NullDrafter
 from drafters.draft_model import DraftModel
 from drafters.prompt_lookup import PromptLookup
@@ -433,6 +435,39 @@ def test_one_drafts_with_no_flag_where_it_is_worth_loading(
     try:
         list(worker.load(silent))
         assert chat(worker, [Turn("user", "tell me the thing")]).drafter == drafter
+    finally:
+        worker.close()
+
+
+BESIDE = {
+    "with auto both are there": ("{near}", "", "suffix+model:near+text:renamed", 2),
+    "with model: only the named one": ("model:{near}", "", "model:near", 1),
+    "the same file is loaded once": ("{renamed}", "", "suffix+text:renamed", 1),
+    "one that is too dear stays out": ("{near}", "too dear", "suffix+model:near", 1),
+}
+
+
+@pytest.mark.parametrize("case", BESIDE)
+def test_the_standing_draft_model_is_loaded_beside_a_named_one(
+    files: Files, monkeypatch: pytest.MonkeyPatch, case: str, tmp_path: Path
+) -> None:
+    draft, against, name, count = BESIDE[case]
+    monkeypatch.setattr(load, "reason_against", lambda *_: against)
+    spec = parse_drafter(draft.format(**files))
+    plan = LoadPlan(str(files["llama"]), spec, OPTIONS, tmp_path / "memory", standing=str(files["renamed"]), slots=2)
+    worker = Worker(plan, AbortFlag(), FakeClock())
+    try:
+        list(worker.load(silent))
+        first = chat(worker, [Turn("user", "tell me the thing")])
+        assert first.drafter == name
+        for slot in worker._slots:
+            drafting = slot.drafting
+            assert len(parts_of(drafting.model)) == len(drafting.records) == count
+            assert drafting.adaptive is not None
+            assert [cost.name for cost in drafting.adaptive.state.models.all] == [
+                part.name for part in parts_of(drafting.model)
+            ]
+        assert plan.memory.read_text().count(RECORD_KEY) == count
     finally:
         worker.close()
 

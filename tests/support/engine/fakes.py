@@ -3,7 +3,7 @@
 Everything runs on `ToyModel`, whose every row depends on the whole cache: a stale, missing or misplaced token shows.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -119,6 +119,9 @@ class Whimsical:
 
     def worth(self, draft: Draft) -> float:  # noqa: ARG002
         return self._random.random()
+
+    def choose(self, unread: Callable[[], Mapping[str, int]]) -> str:
+        return self._random.choice(sorted(unread()))
 
     def request(self, free: Draft, unread: int, limit: int, *, skipped: int = 0) -> ModelRequest:  # noqa: ARG002
         window = self._random.choice([None, None, None, 1, 5, 20])

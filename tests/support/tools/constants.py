@@ -32,8 +32,8 @@ _LEAST_GAIN = 0.002
 _SLOWER = 0.985
 """Speed over plain decoding below which an answer counts as slower."""
 _TOOL = [str(Path(__file__).parents[1] / "run.py"), "constants"]
-_NOT_PLAYED = frozenset({"CHEAP_ROW", "DEAR_ROW", "WORTH", "HINT"})
-"""Constants that decide before an answer begins, or about a probe that recordings lack."""
+_NOT_PLAYED = frozenset({"CHEAP_ROW", "DEAR_ROW", "WORTH", "HINT", "CHANGE_WORTH"})
+"""Constants that decide before an answer begins, about a probe that recordings lack, or between two draft models."""
 
 
 @dataclass(frozen=True, slots=True)

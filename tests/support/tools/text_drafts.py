@@ -4,7 +4,8 @@ The target answers each prompt by plain decoding. The draft model then drafts fo
 draft counts as accepted as far as it is the answer; so the figures depend on no time and no machine. With `--hold-back`
 the tokens of a word that may go on are not drafted until it ended. With `--record FILE` the answers are written with
 the token that is drafted at each of their places, as tests/data/traces.jsonl.gz has them of a draft model with the
-target's own tokens, and nothing is counted.
+target's own tokens, and nothing is counted. With `--again FILE` the answers of FILE, which such a run has written, are
+not given anew: what DRAFT drafts for them is recorded, as text or in the target's own tokens.
 """
 
 import argparse
@@ -23,13 +24,15 @@ from app.engine.conversation.session import Session
 from app.engine.conversation.transcript import Transcript
 from app.engine.decoding.controller import FixedLength
 from app.engine.decoding.ending import Ending
-from drafters.base import NO_DRAFT, Draft, NullDrafter
+from drafters.base import NO_DRAFT, Draft, NullDrafter, hand_messages
+from drafters.draft_model import DraftModel
 from drafters.text.draft_model import TextDraftModel
 from drafters.text.drafted_text import DraftedText
 from models.base import Logits, ModelView, common_prefix
 from models.library.catalog import find_model
 from models.llama.load import LlamaOptions
 from models.llama.model import LlamaModel
+from models.pair import check_pair
 from models.sampling.sampler import Sampler, SamplingParams
 from models.text.prompts import Message
 
@@ -98,6 +101,20 @@ def answers(
         yield number, tokens, session.tokens[len(tokens) :]
 
 
+def known(path: Path, prompts: Sequence[BenchPrompt], temp: float) -> Iterator[tuple[int, list[int], list[int]]]:
+    """Yield the same of the answers that were recorded in a file at this temperature."""
+    numbers = {prompt.id: number for number, prompt in enumerate(prompts)}
+    for record in map(json.loads, gzip.decompress(path.read_bytes()).splitlines()):
+        if record["t"] == temp:
+            yield numbers[record["id"]], record["prompt"], record["answer"]
+
+
+def drafter_of(model: CountedModel, target: LlamaModel) -> TextDraftModel | DraftModel:
+    """Return a drafter in the target's own tokens, or one that drafts text."""
+    same = not check_pair(target.vocab, model.vocab)
+    return DraftModel(model, target.vocab) if same else TextDraftModel(model, target.vocab)
+
+
 def play(
     drafter: TextDraftModel, counted: CountedModel, prompt: list[int], answer: list[int], length: int, count: Count
 ) -> None:
@@ -119,7 +136,9 @@ def play(
         place += len(emitted)
 
 
-def recorded(drafter: TextDraftModel, prompt: list[int], answer: list[int]) -> tuple[list[int], list[float]]:
+def recorded(
+    drafter: TextDraftModel | DraftModel, prompt: list[int], answer: list[int]
+) -> tuple[list[int], list[float]]:
     """Return the token that is drafted at each place of an answer, -1 for none, and its confidence, 0 to 1."""
     guesses, sure = [], []
     for place, token in enumerate(answer):
@@ -143,21 +162,26 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--hold-back", action="store_true")
     parser.add_argument("--record", type=Path)
+    parser.add_argument("--again", type=Path)
     asked = parser.parse_args()
     options = LlamaOptions(context_size=4096, threads=asked.threads)
     target = LlamaModel(find_model(asked.target), options)
     counted = CountedModel(LlamaModel(find_model(asked.draft), replace(options, screens=False)))
-    drafter = TextDraftModel(counted, target.vocab)
+    drafter = drafter_of(counted, target)
     prompts = [
         each for each in choose(read_prompts(asked.prompts), asked.classes.split(","), asked.limit) if each.turns
     ]
     counts: dict[str, Count] = defaultdict(Count)
     lines = []
     with patch("drafters.text.draft_model.DraftedText", HoldingBack if asked.hold_back else DraftedText):
-        for number, prompt, answer in answers(target, prompts, asked.temp, asked.n):
-            drafter.converse([Message("user", prompts[number].turns[0])])
+        found = (
+            known(asked.again, prompts, asked.temp) if asked.again else answers(target, prompts, asked.temp, asked.n)
+        )
+        for number, prompt, answer in found:
+            hand_messages(drafter, [Message("user", prompts[number].turns[0])])
             drafter.begin(prompt, Sampler(SamplingParams(temperature=asked.temp, seed=number)))
             if asked.record is None:
+                assert isinstance(drafter, TextDraftModel), "drafts in the target's own tokens are only recorded"
                 play(drafter, counted, prompt, answer, asked.length, counts[prompts[number].class_name])
                 continue
             guesses, sure = recorded(drafter, prompt, answer)

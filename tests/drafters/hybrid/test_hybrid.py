@@ -1,6 +1,6 @@
 """Combination of drafters: which is asked when, what the draft model reads, and which drafts come out."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -43,6 +43,9 @@ class Scripted:
 
     def worth(self, draft: Draft) -> float:
         return sum(draft.tokens)
+
+    def choose(self, unread: Callable[[], Mapping[str, int]]) -> str:
+        return next(iter(unread()))
 
     def request(self, free: Draft, unread: int, limit: int, *, skipped: int = 0) -> ModelRequest:  # noqa: ARG002
         self.free.append(free)
