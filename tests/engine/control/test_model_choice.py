@@ -1,15 +1,21 @@
 """Choice among several draft models: what decides it, when it is made anew, and what it may not cost."""
 
 from collections.abc import Mapping
+from statistics import geometric_mean
 
 import pytest
 from adapting import EVEN, free, model_cost, new, played, request
+from checking import caught
+from model_choice import MODEL, SITUATIONS, Situation, by_class, pairs
+from model_choice import TEXT as SMALL
 
 from app.engine.constants import CHANGE_WORTH
 from app.engine.control.adaptive_controller import AdaptiveController
-from app.engine.control.controller_state import AnswerSettings
+from app.engine.control.controller_state import AnswerSettings, ControllerState
+from app.engine.control.draft_model_cost import ModelCost
 from app.engine.control.expected_gain import best_rate
 from app.engine.control.explain import explain
+from app.engine.control.model_choice import _seconds_of_rest
 from app.engine.costs.pass_cost import VerifyCurve
 from drafters.base import NO_DRAFT, Draft
 
@@ -149,3 +155,22 @@ def test_the_explanation_names_the_one_that_waits_and_prices_each_by_its_own_cos
     assert text is not None
     assert named > text
     assert explain(new(EVEN, step=0.1)).waiting == ()
+
+
+@pytest.mark.parametrize("situation", [SITUATIONS[0], SITUATIONS[2]], ids=["the starter is cheap", "the 0.5B is cheap"])
+def test_in_playback_both_are_nearly_as_fast_as_the_better_one(situation: Situation) -> None:
+    named, text, either = (
+        by_class(situation, names, pairs(0.0), mixed=False) for names in ([MODEL], [SMALL], [MODEL, SMALL])
+    )
+    best = max(geometric_mean(each.values()) for each in (named, text))
+    assert geometric_mean(either.values()) > 0.97 * best
+    assert min(either.values()) > 0.98
+
+
+def test_a_choice_that_is_always_wrong_is_noticed_in_playback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slowest(state: ControllerState, _: object, unread: Mapping[str, int]) -> ModelCost:
+        return max(state.models.all, key=lambda model: _seconds_of_rest(state, model, unread[model.name]))
+
+    monkeypatch.setattr("app.engine.control.adaptive_controller.quickest", slowest)
+    with caught():
+        test_in_playback_both_are_nearly_as_fast_as_the_better_one(SITUATIONS[2])
