@@ -116,7 +116,8 @@ class DraftingBuilder:
         self, spec: DrafterSpec, target: LanguageModel, models: list[ModelDrafter], curve: VerifyCurve, exact: int
     ) -> Drafting:
         measurements = self._measurements
-        names = [name for name in (spec.model, self._plan.standing) if name]
+        # A head of the target's own has no name.
+        names = (*(name for name in (spec.model, self._plan.standing) if name), "")
         costs = [self._cost(model, name) for model, name in zip(models, names, strict=False)]
         branches = (bool(models) or drafts_trees(spec.kind)) and measurements.exact_branches(target)
         adaptive = AdaptiveController(curve, AnswerSettings(target.max_rows - 1), *costs)
