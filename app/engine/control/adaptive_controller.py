@@ -85,8 +85,7 @@ class AdaptiveController:
     def choose(self, unread: Callable[[], Mapping[str, int]]) -> str:
         """Return the name of the draft model that drafts now, of several; chosen once in an answer.
 
-        Not in its first round, which waits for no draft model. A change within an answer was tried: it gains nothing,
-        since what was read and proved with one model is lost (`model_choice` in tests/support/tools).
+        The first round waits for no draft model. A later change would cost the reading of the text once more.
         """
         state = self.state
         assert state.model is not None, "there are several draft models"

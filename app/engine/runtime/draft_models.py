@@ -24,4 +24,8 @@ def named_models(
     except BaseException:
         named.close()
         raise
+    if found and found.name == named.name:
+        # A copy of the standing model's file.
+        found.close()
+        return [named], notes
     return [named, found] if found else [named], notes

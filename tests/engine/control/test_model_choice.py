@@ -135,7 +135,7 @@ def test_a_change_forgets_what_was_asked_of_the_other() -> None:
     assert adaptive.state.model.name == TEXT
 
 
-def test_the_long_run_of_both_is_learnt_whoever_drafts() -> None:
+def test_the_long_run_of_both_is_learnt_whichever_drafts() -> None:
     adaptive = both()
     accepted(adaptive, TEXT, 4, rounds=3)
     assert adaptive.acceptance.counts[TEXT].right_at[0] == 3

@@ -4,6 +4,7 @@ A pass over several tokens may round otherwise than a pass over one, and flip a 
 where the two best keys lie closer than rounding reaches: anything wider is a mistake of ours.
 """
 
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -442,6 +443,7 @@ def test_one_drafts_with_no_flag_where_it_is_worth_loading(
 BESIDE = {
     "with auto both are there": ("{near}", "", "suffix+model:near+text:renamed", 2),
     "with model: only the named one": ("model:{near}", "", "model:near", 1),
+    "a copy of the same file drafts alone": ("{copied}", "", "suffix+text:renamed", 1),
     "the same file is loaded once": ("{renamed}", "", "suffix+text:renamed", 1),
     "one that is too dear stays out": ("{near}", "too dear", "suffix+model:near", 1),
 }
@@ -453,7 +455,9 @@ def test_the_standing_draft_model_is_loaded_beside_a_named_one(
 ) -> None:
     draft, against, name, count = BESIDE[case]
     monkeypatch.setattr(load, "reason_against", lambda *_: against)
-    spec = parse_drafter(draft.format(**files))
+    (tmp_path / "copy").mkdir()
+    copied = shutil.copy(files["renamed"], tmp_path / "copy")
+    spec = parse_drafter(draft.format(**files, copied=copied))
     plan = LoadPlan(str(files["llama"]), spec, OPTIONS, tmp_path / "memory", standing=str(files["renamed"]), slots=2)
     worker = Worker(plan, AbortFlag(), FakeClock())
     try:

@@ -15,6 +15,7 @@ RECORD = Path(__file__).parents[2] / "data" / "json_fields.json"
 _SHORT = ("-n", "24", "--class", "chat", "--limit", "1", "-c", "2048", "--json")
 COMMANDS = {
     "run": ("run", "toy", "the sea the sea the sea", "--json", "-n", "24", "--seed", "1", "--explain", "--no-adapt"),
+    "explanation": ("run", "toy", "the sea the sea the sea", "--json", "-n", "24", "--seed", "1", "--explain"),
     "bench": ("bench", "toy", "--draft", "toy", "--vs", "auto,model:2", *_SHORT),
     "verify": ("verify", "toy", "--draft", "toy", *_SHORT),
     "statistics": ("verify", "toy", "--statistics", "--samples", "400", "--json"),
@@ -26,6 +27,8 @@ COMMANDS = {
     "history ls": ("history", "ls", "--json"),
 }
 """By a name for the record: a command whose output holds every kind of field that it has."""
+_PARTS = {"explanation": "end.explanation"}
+"""Beginnings of the paths that are recorded of a command, where the others depend on the time that passes take."""
 
 
 def fields_of(value: Any, path: str = "") -> Iterator[tuple[str, bool]]:
@@ -39,15 +42,17 @@ def fields_of(value: Any, path: str = "") -> Iterator[tuple[str, bool]]:
             yield from fields_of(member, f"{path}[]")
 
 
-def printed_fields(command: tuple[str, ...], home: Path) -> dict[str, bool]:
-    """Run a command and return its paths, each with whether it held anything anywhere."""
+def printed_fields(name: str, home: Path) -> dict[str, bool]:
+    """Run a command of `COMMANDS` and return its paths, each with whether it held anything anywhere."""
+    command, part = COMMANDS[name], _PARTS.get(name, "")
     done = localspec(*command, home=home)
     texts = done.stdout.splitlines() if command[0] == "run" else [done.stdout]
     found: dict[str, bool] = {}
     for record in map(json.loads, texts):
         kind = record.get("type", "") if command[0] == "run" else ""
         for path, is_full in fields_of(record, kind):
-            found[path] = found.get(path, False) or is_full
+            if path.startswith(part):
+                found[path] = found.get(path, False) or is_full
     return found
 
 
@@ -66,7 +71,7 @@ def _below_empty(path: str, fields: dict[str, bool]) -> bool:
 
 def _record() -> None:
     with tempfile.TemporaryDirectory() as home:
-        found = {name: printed_fields(command, Path(home)) for name, command in COMMANDS.items()}
+        found = {name: printed_fields(name, Path(home)) for name in COMMANDS}
     RECORD.write_text(json.dumps(found, indent=0, sort_keys=True) + "\n")
 
 
