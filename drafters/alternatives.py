@@ -22,11 +22,21 @@ class AlternativeModels:
     def __init__(self, drafters: Sequence[ModelDrafter]) -> None:
         """Take two draft models or more, with different names; the first one drafts until another is used."""
         self.all = tuple(drafters)
+        self._failed: set[str] = set()
         self._take(self.all[0])
+
+    @property
+    def working(self) -> tuple[ModelDrafter, ...]:
+        """Return those that did not fail in this answer."""
+        return tuple(drafter for drafter in self.all if drafter.name not in self._failed)
 
     def use(self, name: str) -> None:
         """Let the draft model of this name draft from now on."""
         self._take(next(drafter for drafter in self.all if drafter.name == name))
+
+    def leave_out(self) -> None:
+        """Leave the one that drafts out of this answer: it failed, and what is in its cache is not known."""
+        self._failed.add(self.name)
 
     def _take(self, drafter: ModelDrafter) -> None:
         self._used = drafter
@@ -34,8 +44,8 @@ class AlternativeModels:
         self.drafts_text, self.drafts_blocks = drafter.drafts_text, drafter.drafts_blocks
 
     def all_unread(self, context: Sequence[int]) -> dict[str, int]:
-        """Return the number of tokens that each has to read before it can draft, by name."""
-        return {drafter.name: drafter.unread(context) for drafter in self.all}
+        """Return the number of tokens that each working one has to read before it can draft, by name."""
+        return {drafter.name: drafter.unread(context) for drafter in self.working}
 
     @property
     def skipped(self) -> int:
@@ -48,7 +58,8 @@ class AlternativeModels:
             hand_messages(drafter, turns)
 
     def begin(self, prompt: Sequence[int], sampler: Sampler) -> None:
-        """Start an answer with all of them; none reads anything yet."""
+        """Start an answer with all of them, those that failed before too; none reads anything yet."""
+        self._failed.clear()
         for drafter in self.all:
             drafter.begin(prompt, sampler)
 
@@ -73,8 +84,8 @@ class AlternativeModels:
         return self._used.extend(context, given, limit, goes_on)
 
     def accept(self, emitted: Sequence[int], accepted: int) -> None:
-        """Tell all of them what a round emitted; draft tokens are in the cache of the one that drafted."""
-        for drafter in self.all:
+        """Tell the working ones what a round emitted; draft tokens are in the cache of the one that drafted."""
+        for drafter in self.working:
             drafter.accept(emitted, accepted)
 
     def beside(self, model: LanguageModel) -> ModelDrafter:

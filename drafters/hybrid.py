@@ -85,7 +85,7 @@ class DraftModelControl(Protocol):
 
     Call order in a round: with several draft models `choose()`; `requested()`; `learn()` and a second `requested()` if
     the model had much to read; then, before each step of its own, `read()` and, if the policy lets it go on,
-    `stepped()`.
+    `stepped()`. After an error of the draft model `failed()` ends the round.
     """
 
     @property
@@ -95,8 +95,11 @@ class DraftModelControl(Protocol):
     def choose(self, unread: Callable[[], Mapping[str, int]]) -> str:
         """Return the name of the one of several draft models that drafts in this round.
 
-        `unread` returns the tokens that each of them has to read first, by name; that takes time.
+        `unread` returns the tokens that each working one has to read first, by name; that takes time.
         """
+
+    def failed(self, name: str) -> None:
+        """Take that a draft model failed, and drafts no more in this answer."""
 
     def requested(self, request: ModelRequest) -> None:
         """Take the request that is made now."""
@@ -134,6 +137,9 @@ class Eager:
     def choose(self, unread: Callable[[], Mapping[str, int]]) -> str:
         """Return the name of the first."""
         return next(iter(unread()))
+
+    def failed(self, name: str) -> None:
+        """Do nothing."""
 
     def requested(self, request: ModelRequest) -> None:
         """Do nothing."""
@@ -178,8 +184,8 @@ class Hybrid:
         self._text_order = text_order
         self._model = model
         self._control = control
-        self.failure = ""
-        """What went wrong with the draft model in this answer, which goes on without it."""
+        self.failures: dict[str, str] = {}
+        """Title of the error by the name of the draft model, which drafts no more in this answer."""
         self._prompt_length = 0
 
     def use(self, control: DraftModelControl) -> None:
@@ -194,7 +200,7 @@ class Hybrid:
     def begin(self, prompt: Sequence[int], sampler: Sampler) -> None:
         """Start an answer with all of them."""
         self._prompt_length = len(prompt)
-        self.failure = ""
+        self.failures = {}
         text = self._text_order(prompt)
         for drafter in self._free:
             drafter.begin(text, sampler)
@@ -204,7 +210,7 @@ class Hybrid:
     def propose(self, context: Sequence[int], limit: int) -> Draft:
         """Return the draft that is expected to gain most."""
         free = self._best_free(context, limit)
-        if self._model is None or self.failure:
+        if self._model is None or not self._works(self._model):
             return free
         try:
             return self._with_model(self._model, free, context, limit)
@@ -212,9 +218,20 @@ class Hybrid:
             raise
         except LocalspecError as error:
             # Its gain is no reason to lose an answer that the target can give alone.
-            self.failure = f"{self._model.name} failed: {error.title}"
-            _log.warning("%s %s", self.failure, error.cause)
+            self._leave_out(self._model, error)
             return free
+
+    def _works(self, model: ModelDrafter) -> bool:
+        """Tell whether a draft model, or one of several, has not failed in this answer."""
+        return len(self.failures) < len(parts_of(model))
+
+    def _leave_out(self, model: ModelDrafter, error: LocalspecError) -> None:
+        """Let a draft model that failed draft no more in this answer; another one may."""
+        self.failures[model.name] = error.title
+        _log.warning("%s failed: %s %s", model.name, error.title, error.cause)
+        self._control.failed(model.name)
+        if isinstance(model, AlternativeModels):
+            model.leave_out()
 
     def _with_model(self, model: ModelDrafter, free: Draft, context: Sequence[int], limit: int) -> Draft:
         """Return the draft that is expected to gain most, a free one at hand."""
@@ -265,7 +282,7 @@ class Hybrid:
     def accept(self, emitted: Sequence[int], accepted: int) -> None:
         """Let all of them learn what was emitted."""
         # What a model that failed has in its cache is cut at the next answer.
-        for drafter in self._free if self.failure else self._all():
+        for drafter in self._all() if self._model is None or self._works(self._model) else self._free:
             drafter.accept(emitted, accepted)
 
     def learn(self, tokens: Sequence[int]) -> None:

@@ -21,6 +21,8 @@ PROBE_SHARE = 0.01
 """Share of the time for probes of a draft model that does not pay off now."""
 RATE_MEMORY = 0.93
 """Factor on the past at each round in the achieved throughput."""
+RATE_CARRIED = 0.5
+"""The same when a new answer begins: what the last one achieved says what drafts of the next have to beat."""
 
 # --- Polls of the suffix index: control/suffix_polling.py
 

@@ -46,7 +46,7 @@ def explanation_text(explanation: Explanation | None, width: int = WIDTH) -> str
 
 def _remarks(explanation: Explanation) -> list[str]:
     """Return sentences about the draft model and about fixed lengths."""
-    remarks = [f"{explanation.failure} {_LEFT_OUT}"] if explanation.failure else []
+    remarks = [pause.reason for pause in _failed(explanation)]
     if not explanation.adapts:
         remarks.append(_fixed(explanation))
     elif _is_untried(explanation):
@@ -61,14 +61,18 @@ def _remarks(explanation: Explanation) -> list[str]:
 
 def pauses(explanation: Explanation) -> list[Pause]:
     """Return the sources that are not used now, with reasons; none where the controller does not adapt."""
-    if explanation.failure:
-        return [Pause(explanation.model, f"{explanation.failure} {_LEFT_OUT}")]
-    if not explanation.adapts:
-        return []
+    failed = _failed(explanation)
+    if explanation.model in explanation.failures or not explanation.adapts:
+        return failed
     accounts = [account for account in explanation.sources if _rests(account, explanation)]
     resting = [Pause(account.name, _state(account, explanation)) for account in accounts]
     untried = [Pause(explanation.model, _not_tried(explanation))] if _is_untried(explanation) else []
-    return [*resting, *untried, *_waiting(explanation)]
+    return [*failed, *resting, *untried, *_waiting(explanation)]
+
+
+def _failed(explanation: Explanation) -> list[Pause]:
+    """Return the draft models that failed in this answer."""
+    return [Pause(name, f"{name} failed: {title} {_LEFT_OUT}") for name, title in explanation.failures.items()]
 
 
 def _waiting(explanation: Explanation) -> list[Pause]:
@@ -96,7 +100,7 @@ def explanation_record(explanation: Explanation) -> dict[str, Any]:
         "tokens_per_second": explanation.rate,
         "longest_draft": explanation.longest,
         "adapts": explanation.adapts,
-        "failure": explanation.failure or None,
+        "failure": " ".join(f"{name} failed: {title}" for name, title in explanation.failures.items()) or None,
         "disturbed": explanation.disturbed,
         "aftermath_seconds": explanation.aftermath * explanation.widths[0].seconds,
         "pass_seconds": {str(cost.width): cost.seconds for cost in explanation.widths},
@@ -157,6 +161,8 @@ def _is_paused(account: SourceAccount, explanation: Explanation) -> bool:
 
 
 def _rests(account: SourceAccount, explanation: Explanation) -> bool:
+    if account.name in explanation.failures:
+        return False
     return account.needed is None or _is_paused(account, explanation)
 
 

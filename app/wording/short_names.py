@@ -43,7 +43,9 @@ def with_short_names(explanation: Explanation | None) -> Explanation | None:
         return None
     sources = tuple(replace(account, name=short_drafter(account.name)) for account in explanation.sources)
     model = short_drafter(explanation.model) if explanation.model else ""
-    return replace(explanation, sources=sources, model=model, waiting=tuple(map(short_drafter, explanation.waiting)))
+    waiting = tuple(map(short_drafter, explanation.waiting))
+    failures = {short_drafter(name): title for name, title in explanation.failures.items()}
+    return replace(explanation, sources=sources, model=model, waiting=waiting, failures=failures)
 
 
 def _short_part(part: str) -> str:

@@ -262,11 +262,22 @@ def state_of_all(explanation: Explanation) -> list[str]:
 
 @pytest.mark.parametrize("adapts", [True, False])
 def test_a_failed_draft_model_is_listed_with_and_without_adapting(adapts: bool) -> None:
-    explanation = replace(KNOWN, model=MODEL, model_step_ratio=0.3, adapts=adapts, failure=f"{MODEL} failed: No room.")
+    explanation = replace(KNOWN, model=MODEL, model_step_ratio=0.3, adapts=adapts, failures={MODEL: "No room."})
     note = f"{MODEL} failed: No room. This answer goes on without it. The next answer tries it again."
     assert pauses(explanation) == [Pause(MODEL, note)]
     assert f"  {note}" in lines(explanation)
     assert explanation_record(explanation)["failure"] == f"{MODEL} failed: No room."
+
+
+def test_where_one_of_two_draft_models_failed_the_other_is_explained_too() -> None:
+    other, never = "model:other", replace(DRAFT_MODEL, needed=None)
+    found = replace(KNOWN, sources=(SUFFIX, never), model=other, model_step_ratio=0.3, failures={MODEL: "No room."})
+    note = f"{MODEL} failed: No room. This answer goes on without it. The next answer tries it again."
+    assert pauses(found) == [Pause(MODEL, note), Pause(other, state_of(other, found))]
+    assert f"  {note}" in lines(found)
+    both = replace(found, failures={MODEL: "No room.", other: "No memory."})
+    assert [pause.name for pause in pauses(both)] == [MODEL, other]
+    assert explanation_record(both)["failure"] == f"{MODEL} failed: No room. {other} failed: No memory."
 
 
 @pytest.mark.parametrize("next_try", [7, None])

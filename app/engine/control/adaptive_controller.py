@@ -95,6 +95,10 @@ class AdaptiveController:
             state.chosen(model, found[model.name])
         return state.model.name
 
+    def failed(self, name: str) -> None:
+        """Take that a draft model failed, and drafts no more in this answer."""
+        self.state.failed(name)
+
     def requested(self, request: ModelRequest) -> None:
         """Take the request that the hybrid drafter makes to the draft model now."""
         self.state.requested(request)
@@ -131,7 +135,7 @@ class AdaptiveController:
         seconds = round_.draft_seconds + verify_seconds + round_.host_seconds
         model_ran = state.model_is_asked or plan.caught_up
         state.progress.observe(round_, plan.proposed)
-        state.throughput.observe(len(round_.emitted), round_.others, seconds)
+        state.throughput.observe(len(round_.emitted) + round_.others, seconds, state.plain_rate(round_.others))
         state.losses.end_round(seconds, self._saved(round_, seconds, aftermath, model_ran=model_ran))
         state.probes.earn(seconds)
         state.polling.observe(round_, plan.proposed, state.rate, model_ran=model_ran)

@@ -5,7 +5,7 @@ The policies read a `ControllerState` and change nothing. `AdaptiveController` a
 
 from dataclasses import dataclass, field, replace
 
-from app.engine.constants import PROBE_SHARE, RATE_MEMORY
+from app.engine.constants import PROBE_SHARE, RATE_CARRIED, RATE_MEMORY
 from app.engine.control.acceptance import Acceptance
 from app.engine.control.draft_model_cost import ModelCost
 from app.engine.control.loss_budget import LossBudget
@@ -34,20 +34,24 @@ class Throughput:
     """Tokens a second of the last rounds, companions' tokens included."""
 
     def __init__(self) -> None:
-        self._tokens = self._seconds = 0.0
+        self._tokens = self._seconds = self._plain = 0.0
 
-    def begin(self) -> None:
-        """Forget the rounds of the previous answer."""
-        self._tokens = self._seconds = 0.0
+    def begin(self, plain: float) -> None:
+        """Start an answer, at `plain` tokens a second without drafting: what the last one gained counts less."""
+        gain = self._tokens / self._plain if self._plain > 0 else 1.0
+        self._seconds *= RATE_CARRIED
+        self._plain = plain * self._seconds
+        self._tokens = gain * self._plain
 
     def at_least(self, plain: float) -> float:
         """Return the achieved tokens a second, at least `plain`."""
         return max(plain, self._tokens / self._seconds) if self._seconds > 0 else plain
 
-    def observe(self, emitted: int, companions: int, seconds: float) -> None:
-        """Count a round and the tokens of its companions."""
-        self._tokens = RATE_MEMORY * self._tokens + emitted + companions
+    def observe(self, tokens: int, seconds: float, plain: float) -> None:
+        """Count the tokens of a round, which would have had `plain` tokens a second without drafting."""
+        self._tokens = RATE_MEMORY * self._tokens + tokens
         self._seconds = RATE_MEMORY * self._seconds + seconds
+        self._plain = RATE_MEMORY * self._plain + plain * seconds
 
 
 class ProbeBudget:
@@ -84,10 +88,23 @@ class DraftModels:
         self.used = models[0] if models else None
         self.is_chosen = False
         """Whether the choice was made in this answer."""
+        self._failed: set[str] = set()
+
+    @property
+    def working(self) -> tuple[ModelCost, ...]:
+        """Return those that did not fail in this answer."""
+        return tuple(model for model in self.all if model.name not in self._failed)
 
     def begin(self) -> None:
-        """Start an answer, for which the choice is made anew."""
+        """Start an answer, for which the choice is made anew, among all."""
         self.is_chosen = False
+        self._failed.clear()
+
+    def fail(self, name: str) -> bool:
+        """Take that a model failed: the choice is made anew among the others; return whether there are any."""
+        self._failed.add(name)
+        self.used, self.is_chosen = next(iter(self.working), self.used), False
+        return bool(self.working)
 
     def choose(self, model: ModelCost) -> bool:
         """Let a model draft in this answer; return whether it is another one than before."""
@@ -146,7 +163,11 @@ class ControllerState:
 
     def rate_among(self, companions: int) -> float:
         """Return the rate with `companions` other answers in the pass."""
-        return self.throughput.at_least((1 + companions) / self.curve.seconds(1 + companions))
+        return self.throughput.at_least(self.plain_rate(companions))
+
+    def plain_rate(self, companions: int) -> float:
+        """Return the tokens a second of plain decoding, with `companions` other answers in the pass."""
+        return (1 + companions) / self.curve.seconds(1 + companions)
 
     @property
     def model_is_asked(self) -> bool:
@@ -164,11 +185,11 @@ class ControllerState:
         return self.losses.left(self.curve.seconds(1))
 
     def begin(self) -> None:
-        """Start an answer: acceptance counts half, throughput is reset, probe budget and last request stay."""
+        """Start an answer: acceptance and throughput count half, probe budget and last request stay."""
         self.models.begin()
         self.acceptance.begin()
         self.curve.begin()
-        self.throughput.begin()
+        self.throughput.begin(self.plain_rate(0))
         self.losses.begin(self.progress.emitted, infill=self.settings.infill)
         self.progress.begin()
         self.probes.begin()
@@ -182,6 +203,11 @@ class ControllerState:
         """Take the draft model that drafts in this answer, with its unread tokens."""
         if self.models.choose(model):
             self.request = ModelRequest(unread=unread)
+
+    def failed(self, name: str) -> None:
+        """Take that a draft model failed; what was requested of it is not requested of another."""
+        if self.models.fail(name):
+            self.request = ModelRequest()
 
     def requested(self, request: ModelRequest) -> None:
         """Take the request to the draft model, and charge it to the loan or the probe budget."""

@@ -1,6 +1,7 @@
 """Figures behind draft lengths: costs of passes, acceptance of each source, and its break-even point."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from app.engine.control.acceptance import SourceCount
 from app.engine.control.adaptive_controller import AdaptiveController
@@ -56,20 +57,24 @@ class Explanation:
     """Rounds until a draft model that does not pay off is probed; None: it pays off, or can't at any acceptance."""
     adapts: bool = True
     """Whether the controller adapts; else every draft is verified whole, and nothing is learnt."""
-    failure: str = ""
-    """Error of the draft model in this answer, which goes on without it; "": none."""
+    failures: Mapping[str, str] = field(default_factory=dict)
+    """Title of the error by the name of each draft model that failed in this answer, which goes on without it."""
     model_tuned: bool = True
     """Whether `tune` has looked for the draft model's fastest settings, or there are no others; True without one."""
     aftermath: float = 0.0
     """Extra time of one-token passes after a wider pass, in one-token passes; 0: not measurable."""
     waiting: tuple[str, ...] = ()
-    """Names of the draft models that don't draft now, since `model` is expected to be quicker."""
+    """Names of the working draft models that don't draft now, since `model` is expected to be quicker."""
     disturbed: bool = False
     """Whether other programs held the cores while the costs of passes were measured."""
 
 
 def explain(
-    controller: AdaptiveController, settings: AnswerSettings | None = None, *, adapts: bool = True, failure: str = ""
+    controller: AdaptiveController,
+    settings: AnswerSettings | None = None,
+    *,
+    adapts: bool = True,
+    failures: Mapping[str, str] | None = None,
 ) -> Explanation:
     """Return a controller's figures under these settings; None: under its present ones.
 
@@ -92,10 +97,10 @@ def explain(
         model.reading(1) / one if model else None,
         policy.rounds_to_next_probe() if adapts else None,
         adapts,
-        failure,
+        dict(failures or {}),
         model is None or model.tuned,
         state.curve.aftermath_ratio,
-        tuple(other.name for other in state.models.all if other is not model),
+        tuple(other.name for other in state.models.working if other is not model),
         any(curve.disturbed for curve in (state.curve, *(each.curve for each in state.models.all))),
     )
 

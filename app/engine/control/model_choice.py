@@ -20,8 +20,8 @@ def quickest(state: ControllerState, policy: AdaptiveModelPolicy, unread: Mappin
     Another takes over only where that saves a good part of the time, and where the answer can afford its reading.
     """
     assert state.model is not None, "one of several draft models is in use"
-    seconds = {model.name: _seconds_of_rest(state, model, unread[model.name]) for model in state.models.all}
-    best = min(state.models.all, key=lambda model: seconds[model.name])
+    seconds = {model.name: _seconds_of_rest(state, model, unread[model.name]) for model in state.models.working}
+    best = min(state.models.working, key=lambda model: seconds[model.name])
     saves = seconds[best.name] < (1 - CHANGE_WORTH) * seconds[state.model.name]
     return best if saves and _can_read(state, policy, best, unread[best.name]) else state.model
 

@@ -13,6 +13,7 @@ from itertools import accumulate
 from operator import mul
 
 from app.engine.constants import (
+    BY_CHANCE,
     CHECK_AGAIN,
     FIRST_DELAY,
     GROWTH,
@@ -162,7 +163,7 @@ class AdaptiveModelPolicy:
         # The first token of an answer waits for no draft model.
         if model is None or state.progress.rounds == 0:
             return ModelRequest(unread=state.request.unread, reads_part=state.request.reads_part)
-        request = self.loan(model, unread, limit) or self._paying(model, free, unread, limit)
+        request = self._loan_beside(free, model, unread, limit) or self._paying(model, free, unread, limit)
         if request.ask is Ask.NOTHING:
             return replace(request, reads_part=True) if skipped else request
         window = request.unread if request.unread < unread else None
@@ -210,6 +211,12 @@ class AdaptiveModelPolicy:
         # On a fast GPU this check in every round would slow down rounds without drafts.
         wait = self.rounds_to_next_probe()
         return wait == 0, rounds + min(CHECK_AGAIN, CHECK_AGAIN if wait is None else wait)
+
+    def _loan_beside(self, free: Draft, model: ModelCost, unread: int, limit: int) -> ModelRequest | None:
+        """Return the request for a loan. While a copy goes on, the answer needs no draft model."""
+        request = self.loan(model, unread, limit)
+        copies = request is not None and self.state.polling.run >= BY_CHANCE and self.worth(free) > 0
+        return None if copies else request
 
     def loan(self, model: ModelCost, unread: int, limit: int) -> ModelRequest | None:
         """Return the request to read all unread tokens on a loan of the loss budget; None where no loan is due.

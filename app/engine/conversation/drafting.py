@@ -48,8 +48,8 @@ class Drafting:
 
         `settings` are those of the next answer; None: those of the last. `adapts`: whether draft lengths adapt.
         """
-        failure = self.drafter.failure if isinstance(self.drafter, Hybrid) else ""
-        return explain(self.adaptive, settings, adapts=adapts, failure=failure) if self.adaptive else None
+        failures = self.drafter.failures if isinstance(self.drafter, Hybrid) else {}
+        return explain(self.adaptive, settings, adapts=adapts, failures=failures) if self.adaptive else None
 
     def learn(self) -> None:
         """Count what the last answer has taught a draft model that is corrected; for the time between answers."""

@@ -81,15 +81,44 @@ def test_a_hybrid_of_one_draft_model_is_not_asked_which() -> None:
     assert control.unread == []
 
 
-def test_one_that_fails_leaves_the_answer_to_the_free_drafters_until_the_next() -> None:
-    both, first, second = two()
+def fail(model: StoppingModel, at: int = 1) -> None:
+    model.stop_at, model.error = at, LocalspecError("No memory.")
+
+
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_after_one_failed_the_other_drafts_until_the_next_answer(at: int) -> None:
+    both, first, _ = two()
     hybrid = Hybrid([], both, Eager())
     hybrid.begin(PROMPT, SAMPLER)
-    first.stop_at = 1
-    first.error = LocalspecError("No memory.")
-    assert hybrid.propose(PROMPT, 2).tokens == ()
-    assert hybrid.failure == "model:toy-1 failed: No memory."
-    assert second.length == 0
+    fail(first, at)
+    assert hybrid.propose(PROMPT, 3).tokens == ()
+    assert hybrid.failures == {"model:toy-1": "No memory."}
+    said = [*PROMPT, 7]
+    hybrid.accept([7], 0)
+    alone = DraftModel(ToyModel(2, unlikeness=0.5), VOCAB)
+    alone.begin(PROMPT, SAMPLER)
+    draft = hybrid.propose(said, 3)
+    assert (draft.source, draft.tokens) == ("model:toy-2", alone.propose(said, 3).tokens)
+    assert len(first.passes) == at, "one that failed is not called again"
+    first.stop_at = 0
+    hybrid.begin(said, SAMPLER)
+    assert (hybrid.failures, hybrid.propose(said, 3).source) == ({}, "model:toy-1")
+
+
+def test_after_both_failed_the_free_drafters_go_on() -> None:
+    both, *models = two()
+    hybrid = Hybrid([ScriptedDrafter([(), (), (), (9, 9)])], both, Eager())
+    hybrid.begin(PROMPT, SAMPLER)
+    for model in models:
+        fail(model)
+    context, drafts = list(PROMPT), []
+    for _ in range(4):
+        drafts.append(hybrid.propose(context, 3).tokens)
+        context.append(7)
+        hybrid.accept([7], 0)
+    assert drafts == [(), (), (), (9, 9)]
+    assert hybrid.failures == dict.fromkeys(["model:toy-1", "model:toy-2"], "No memory.")
+    assert [len(model.passes) for model in models] == [1, 1]
 
 
 def test_closing_frees_all(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,6 +47,9 @@ class Scripted:
     def choose(self, unread: Callable[[], Mapping[str, int]]) -> str:
         return next(iter(unread()))
 
+    def failed(self, name: str) -> None:
+        self.reports.append(f"{name} failed")
+
     def request(self, free: Draft, unread: int, limit: int, *, skipped: int = 0) -> ModelRequest:  # noqa: ARG002
         self.free.append(free)
         self.unread.append(unread)
@@ -297,13 +300,13 @@ def test_a_draft_model_that_fails_is_left_out_of_the_answer_and_tried_again_in_t
     parts.model.stop_at, parts.model.error = fail_at, LocalspecError("The numbers are no numbers.")
     free = parts.hybrid.propose(LONG, 5)
     assert free.source == "scripted"
-    assert parts.hybrid.failure == "model:toy-0 failed: The numbers are no numbers."
+    assert parts.hybrid.failures == {"model:toy-0": "The numbers are no numbers."}
     said = [*LONG, *free.tokens, 4]
     parts.hybrid.accept(said[len(LONG) :], len(free.tokens))
     assert parts.hybrid.propose(said, 5) == NO_DRAFT
     assert len(parts.model.passes) == fail_at
     parts.hybrid.begin(said, SAMPLER)
-    assert parts.hybrid.failure == ""
+    assert parts.hybrid.failures == {}
     assert parts.model._cache == said[: parts.model.length], "its own draft tokens were rejected"
     assert parts.hybrid.propose(said, 5).tokens == own(said, 5)
 

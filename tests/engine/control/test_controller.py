@@ -9,6 +9,7 @@ from adapting import EVEN, FLAT, MODEL, ROOM, STEEP, free, goes_on, model_cost, 
 
 from app.engine.constants import BUDGET_TOKENS, POLL_SHARE, PROBE_SHARE, TIME_SHARE
 from app.engine.control.adaptive_controller import AdaptiveController
+from app.engine.control.controller_state import Throughput
 from app.engine.control.loss_budget import kept_back
 from app.engine.decoding.round import Round
 from app.engine.decoding.verify import Verdict
@@ -27,9 +28,37 @@ def test_a_second_is_worth_what_rounds_achieve_and_never_less_than_plain_decodin
     for _ in range(80):
         played(adaptive, draft_seconds=5.0)
     assert adaptive.state.rate == 1.0
-    played(adaptive, free(3), right=3)
+
+
+def test_what_the_last_answer_gained_over_plain_decoding_counts_in_the_next_and_is_soon_forgotten() -> None:
+    adaptive = new()
+    for _ in range(60):
+        played(adaptive, free(3), right=3)
+    gain = adaptive.state.rate
     adaptive.begin()
-    assert adaptive.state.rate == 1.0
+    assert adaptive.state.rate == pytest.approx(gain)
+    for _ in range(3):
+        played(adaptive)
+    carried = adaptive.state.rate
+    assert 1.1 < carried < gain - 0.05
+    for _ in range(80):
+        played(adaptive)
+    assert adaptive.state.rate == pytest.approx(1.0, rel=0.01)
+    # The same rounds without a new answer in between are forgotten more slowly.
+    for _ in range(60):
+        played(adaptive, free(3), right=3)
+    for _ in range(3):
+        played(adaptive)
+    assert adaptive.state.rate > carried + 0.02
+
+
+def test_what_answers_achieved_together_is_no_measure_for_one_alone() -> None:
+    rate = Throughput()
+    for _ in range(30):
+        rate.observe(tokens=8, seconds=2.0, plain=4.0)
+    assert rate.at_least(4.0) == 4.0
+    rate.begin(1.0)
+    assert rate.at_least(1.0) == 1.0, "eight together gained nothing over plain decoding"
 
 
 def test_a_draft_is_checked_as_far_as_it_pays() -> None:
@@ -216,6 +245,7 @@ def test_as_much_of_a_doubtful_draft_is_read_by_a_draft_model_as_it_will_agree_w
     for _ in range(40):
         played(adaptive, free(12, sure=0.5), right)
     adaptive.begin()
+    adaptive.state.throughput = Throughput()
     played(adaptive)
     wish = request(adaptive, free(12, sure=0.5), 1, 31)
     assert (wish.ask, wish.length) == (Ask.CHECK, read), "three come with the last token, others take a quarter step"

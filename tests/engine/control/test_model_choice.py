@@ -123,6 +123,24 @@ def test_the_choice_is_made_once_in_an_answer_after_its_first_token() -> None:
     assert asked == [1, 1]
 
 
+def test_after_one_failed_the_other_is_left_in_this_answer_alone() -> None:
+    adaptive = both(named=0.2, text=0.02)
+    for name in KNOWN:
+        adaptive.acceptance.expect(name, 0.8)
+    assert chosen(adaptive) == TEXT
+    request(adaptive, NO_DRAFT, 5, 31)
+    adaptive.failed(TEXT)
+    assert not adaptive.state.model_is_asked
+    assert adaptive.choose(lambda: {NAMED: 1}) == NAMED
+    assert explain(adaptive).waiting == ()
+    adaptive.failed(NAMED)
+    assert adaptive.state.models.working == ()
+    adaptive.begin()
+    played(adaptive)
+    assert chosen(adaptive) == TEXT
+    assert explain(adaptive).waiting == (NAMED,)
+
+
 def test_a_change_forgets_what_was_asked_of_the_other() -> None:
     adaptive = both(named=0.2, text=0.02)
     for name in KNOWN:

@@ -8,13 +8,14 @@ from answering import Make, replayed, trace
 from checking import caught
 from replay import Played, Trace
 
-from app.engine.constants import BUDGET_TOKENS, LOAN_TOKENS, TIME_SHARE
+from app.engine.constants import BUDGET_TOKENS, BY_CHANCE, LOAN_TOKENS, TIME_SHARE
 from app.engine.control.adaptive_controller import AdaptiveController
+from app.engine.control.controller_state import Throughput
 from app.engine.control.draft_model_cost import ModelCost
 from app.engine.control.loss_budget import LossBudget
 from app.engine.costs.pass_cost import VerifyCurve
 from app.engine.decoding.round import Round
-from drafters.base import NO_DRAFT
+from drafters.base import NO_DRAFT, Draft
 
 PROMPT = 130
 """Tokens that the draft model below reads in the time of 1.65 passes, which no answer may lose by itself."""
@@ -162,6 +163,24 @@ def test_a_loan_is_given_once_and_what_it_can_lose_is_bounded() -> None:
     check(controller)
     with caught():
         check(generous)
+
+
+def test_while_a_copy_goes_on_nothing_is_lent() -> None:
+    def lends(copied: int, offered: Draft) -> bool:
+        """Tell whether there is a loan after a run of so many matching tokens, three a round."""
+        adaptive = new(step=0.05)
+        adaptive.learn(MODEL, [(0.9, True)] * 50)
+        played(adaptive)
+        while adaptive.state.polling.run < copied:
+            played(adaptive, free(3), right=3)
+        adaptive.state.throughput = Throughput()
+        return request(adaptive, offered, PROMPT, 31).is_loan
+
+    assert not lends(BY_CHANCE, free(4))
+    assert lends(BY_CHANCE, NO_DRAFT), "the copy is over"
+    assert lends(1, free(4)), "so few tokens may match by chance"
+    with patch("app.engine.control.policy.BY_CHANCE", 99), caught():
+        assert not lends(BY_CHANCE, free(4))
 
 
 def test_where_passes_are_shared_nothing_is_lent() -> None:

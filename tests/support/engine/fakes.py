@@ -123,6 +123,9 @@ class Whimsical:
     def choose(self, unread: Callable[[], Mapping[str, int]]) -> str:
         return self._random.choice(sorted(unread()))
 
+    def failed(self, name: str) -> None:
+        pass
+
     def request(self, free: Draft, unread: int, limit: int, *, skipped: int = 0) -> ModelRequest:  # noqa: ARG002
         window = self._random.choice([None, None, None, 1, 5, 20])
         return ModelRequest(self._random.choice(list(Ask)), self._random.randint(0, limit + 3), window)
