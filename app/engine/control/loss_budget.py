@@ -62,7 +62,7 @@ class LossBudget:
 
     def __init__(self) -> None:
         self.tokens = BUDGET_TOKENS
-        """Budget of an answer that has saved nothing yet."""
+        """Budget of an answer that has saved nothing yet, without a loan."""
         self._lengths = {False: BUDGET_TOKENS / LENGTH_SHARE, True: INFILL_LENGTH}
         """Expected tokens of an answer, and of an infill."""
         self._infill = False
@@ -82,7 +82,8 @@ class LossBudget:
         self._infill = infill
         self.tokens = max(LEAST_TOKENS, (INFILL_SHARE if infill else LENGTH_SHARE) * self._length)
         self._trust = TRUST_SHARE * self.tokens
-        self._has_lent = False
+        self.lent = 0.0
+        """Tokens lent in this answer to a draft model."""
         self.seconds = 0.0
         self.saved = 0.0
         """Against plain decoding; negative when the answer lost."""
@@ -96,7 +97,7 @@ class LossBudget:
         A part of the time saved in this answer or, less what was lost before, a small share of its time.
         """
         risked = self.saved if self.saved < 0 else SAVINGS_SHARE * self.saved
-        return self.tokens * one + TIME_SHARE * self.seconds + risked - self.spent
+        return (self.tokens + self.lent) * one + TIME_SHARE * self.seconds + risked - self.spent
 
     def trust(self, proof: float) -> float:
         """Return the extra budget in tokens where no loss is expected; see `run_trust` for `proof`."""
@@ -112,14 +113,13 @@ class LossBudget:
         `reading` and `one`, a one-token pass, are in seconds; `worth` is the gain of later drafts in tokens. An infill
         ends too soon for a loan.
         """
-        if self._has_lent or self._infill:
+        if self.lent > 0 or self._infill:
             return False
         return reading < one * min(worth, LENT_TO_READ + self.left(one) / one)
 
     def lend(self) -> None:
         """Add the loan to this answer's budget."""
-        self.tokens += LOAN_TOKENS
-        self._has_lent = True
+        self.lent = LOAN_TOKENS
 
     def expect(self, seconds: float) -> None:
         """Take the expected seconds of a requested pass; replaces an earlier request."""

@@ -98,7 +98,7 @@ def test_what_the_other_must_read_counts_and_must_be_affordable() -> None:
         adaptive = both(named=0.3, text=0.05)
         for name in KNOWN:
             adaptive.acceptance.expect(name, 0.8)
-        adaptive.state.losses._has_lent = True
+        adaptive.state.losses.lent = 1e-9
         adaptive.state.losses.saved = saved
         return chosen(adaptive, {NAMED: 1, TEXT: unread})
 

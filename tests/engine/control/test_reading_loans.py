@@ -165,6 +165,27 @@ def test_a_loan_is_given_once_and_what_it_can_lose_is_bounded() -> None:
         check(generous)
 
 
+def test_after_a_loan_was_lost_a_long_copy_is_verified_all_the_same() -> None:
+    def verified(budget: type[LossBudget]) -> int:
+        """Return the tokens that are verified while a copy of forty tokens goes on."""
+        adaptive = new({1: 1.0, 32: 1 + 31 * 0.3}, step=0.05)
+        adaptive.state.losses = budget()
+        adaptive.learn(MODEL, [(0.9, True)] * 50)
+        played(adaptive)
+        assert request(adaptive, NO_DRAFT, PROMPT, 31).is_loan
+        played(adaptive, replace(free(2), source=MODEL), draft_seconds=4.5)
+        return sum(len(played(adaptive, free(31, sure=0.98), right=31).draft.tokens) for _ in range(40))
+
+    class KeptForTheModel(LossBudget):
+        def lend(self) -> None:
+            super().lend()
+            self.tokens, self.lent = self.tokens + self.lent, 1e-9
+
+    assert verified(LossBudget) > 300
+    with caught():
+        assert verified(KeptForTheModel) > 300
+
+
 def test_while_a_copy_goes_on_nothing_is_lent() -> None:
     def lends(copied: int, offered: Draft) -> bool:
         """Tell whether there is a loan after a run of so many matching tokens, three a round."""

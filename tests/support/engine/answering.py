@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from adapting import controller, model_cost
 from replay import Cost, Played, ReplayModel, Trace, play
 
-from app.engine.constants import BUDGET_TOKENS, LOAN_TOKENS
 from app.engine.control.adaptive_controller import AdaptiveController
 from app.engine.control.draft_model_cost import ModelCost
 from app.engine.costs.pass_cost import VerifyCurve
@@ -74,5 +73,5 @@ def replayed_with_loans(
             cost or cost_of(curve),
             draft_cost or cost_of(model_cost(step or 0.1).curve),
         )
-        told.append((answer, LOAN_TOKENS if adaptive.state.losses.tokens > BUDGET_TOKENS else 0.0))
+        told.append((answer, adaptive.state.losses.lent))
     return told, adaptive
