@@ -77,6 +77,8 @@ def _failed(explanation: Explanation) -> list[Pause]:
 
 def _waiting(explanation: Explanation) -> list[Pause]:
     """Return the draft models that leave drafting to another."""
+    if explanation.model in explanation.failures:
+        return []
     reason = f"not used now, {explanation.model} is expected to be faster"
     return [Pause(name, reason) for name in explanation.waiting]
 

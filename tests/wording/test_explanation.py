@@ -275,6 +275,8 @@ def test_where_one_of_two_draft_models_failed_the_other_is_explained_too() -> No
     note = f"{MODEL} failed: No room. This answer goes on without it. The next answer tries it again."
     assert pauses(found) == [Pause(MODEL, note), Pause(other, state_of(other, found))]
     assert f"  {note}" in lines(found)
+    fixed = replace(found, model=MODEL, waiting=(other,), adapts=False)
+    assert not any("expected to be faster" in line for line in lines(fixed)), "the model that failed is no reason"
     both = replace(found, failures={MODEL: "No room.", other: "No memory."})
     assert [pause.name for pause in pauses(both)] == [MODEL, other]
     assert explanation_record(both)["failure"] == f"{MODEL} failed: No room. {other} failed: No memory."

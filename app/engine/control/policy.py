@@ -163,7 +163,7 @@ class AdaptiveModelPolicy:
         # The first token of an answer waits for no draft model.
         if model is None or state.progress.rounds == 0:
             return ModelRequest(unread=state.request.unread, reads_part=state.request.reads_part)
-        request = self._loan_beside(free, model, unread, limit) or self._paying(model, free, unread, limit)
+        request = self._loan_between_copies(free, model, unread, limit) or self._paying(model, free, unread, limit)
         if request.ask is Ask.NOTHING:
             return replace(request, reads_part=True) if skipped else request
         window = request.unread if request.unread < unread else None
@@ -212,8 +212,8 @@ class AdaptiveModelPolicy:
         wait = self.rounds_to_next_probe()
         return wait == 0, rounds + min(CHECK_AGAIN, CHECK_AGAIN if wait is None else wait)
 
-    def _loan_beside(self, free: Draft, model: ModelCost, unread: int, limit: int) -> ModelRequest | None:
-        """Return the request for a loan. While a copy goes on, the answer needs no draft model."""
+    def _loan_between_copies(self, free: Draft, model: ModelCost, unread: int, limit: int) -> ModelRequest | None:
+        """Return the request for a loan; None also while a copy goes on, which needs no draft model."""
         request = self.loan(model, unread, limit)
         copies = request is not None and self.state.polling.run >= BY_CHANCE and self.worth(free) > 0
         return None if copies else request
