@@ -18,7 +18,7 @@ from models.errors import LocalspecError
 from models.gguf.file import MAGIC
 from models.library.hub_answer import BEGINNING_SECONDS, pieces_within, whole_answer
 from models.library.hub_errors import Trouble, error_for, not_written, other_bytes, retry_after, unusable
-from models.library.hub_files import HubFile, Repository, file_of, is_commit, link
+from models.library.hub_files import HubFile, Repository, file_of, is_commit, keep, link
 from models.library.names import MAIN
 from models.system.bounded_read import parse_json
 
@@ -107,7 +107,8 @@ class Hub:
             return file.path
         try:
             with self._alone(file):
-                if not file.has_blob:
+                # Another program may have brought it while this one waited.
+                if not (file.is_here or file.has_blob):
                     self._receive(file, progress)
                 link(file)
         except OSError as error:
@@ -116,9 +117,8 @@ class Hub:
 
     def _receive(self, file: HubFile, progress: Progress) -> None:
         file.partial.parent.mkdir(parents=True, exist_ok=True)
-        file.partial.touch()
         # Not "ab": where locks do nothing, as on some network disks, two programs write the same bytes to one place.
-        with file.partial.open("r+b", buffering=0) as target:
+        with open(file.partial, "r+b", buffering=0, opener=_made_if_missing) as target:
             if not MAGIC.startswith(target.read(len(MAGIC))) or target.seek(0, 2) > file.size:
                 target.truncate(0)
             self._patiently(file.repo, lambda: self._go_on(file, target, progress), lambda: target.seek(0, 2))
@@ -131,9 +131,7 @@ class Hub:
                 cause=f"Its SHA-256 is {found}; the hub says {file.sha256}.",
                 hint="Fetch it again; if this repeats, something on the network changes it.",
             )
-        # Without locks the other program may have been first.
-        if not file.has_blob:
-            file.partial.replace(file.blob)
+        keep(file)
 
     def _go_on(self, file: HubFile, target: BinaryIO, progress: Progress) -> None:
         """Receive the rest of a file; raises what `_patiently` tries again after."""
@@ -297,6 +295,11 @@ def _library() -> Any:
         raise unusable(error) from error
     library.logging.set_verbosity_error()
     return library
+
+
+def _made_if_missing(path: str, flags: int) -> int:
+    """Open a file, made by the same call: between two calls another program may rename it."""
+    return os.open(path, flags | os.O_CREAT, 0o666)
 
 
 def _write(target: BinaryIO, data: bytes) -> int:

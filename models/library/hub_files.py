@@ -115,17 +115,36 @@ def file_of(repo: str, commit: str, revision: str, entry: object) -> HubFile | N
     return HubFile(repo, commit, revision, name, size, str(checksum))
 
 
+def keep(file: HubFile) -> None:
+    """Give a file whose bytes have come and are checked its name among the blobs; raises OSError."""
+    try:
+        file.partial.replace(file.blob)
+    except OSError:
+        # Where locks do nothing, another program may have renamed it a moment before.
+        if not (file.is_here or file.has_blob):
+            raise
+        file.partial.unlink(missing_ok=True)
+
+
 def link(file: HubFile) -> None:
     """Let a blob be found in its snapshot, and its revision under the name it was asked for; raises OSError."""
     file.path.parent.mkdir(parents=True, exist_ok=True)
+    if not file.is_here:
+        _link(file)
+    if file.revision != file.commit:
+        _write(file.folder / "refs" / file.revision, file.commit)
+
+
+def _link(file: HubFile) -> None:
     file.path.unlink(missing_ok=True)
     try:
         file.path.symlink_to(os.path.relpath(file.blob, file.path.parent))
+    except FileExistsError:
+        # Where locks do nothing: another program has made the same link since it was removed here.
+        return
     except OSError:
         # Windows lets only some users make links; its own library then does without the blob, too.
         file.blob.replace(file.path)
-    if file.revision != file.commit:
-        _write(file.folder / "refs" / file.revision, file.commit)
 
 
 def unlink(files: Sequence[HubFile]) -> int:

@@ -6,7 +6,7 @@ import random
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -455,6 +455,46 @@ def test_two_downloads_of_one_file_where_locks_do_nothing_write_the_same_bytes(
     second.join()
     assert [path.read_bytes() == DATA for path in paths] == [True, True]
     assert hub.ranges_asked() == [f"bytes={place}-{SIZE - 1}" for place in (0, SIZE // 2)]
+
+
+def test_a_program_that_is_first_to_keep_the_file_does_not_fail_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    file, replace, link = only_file(), Path.replace, Path.symlink_to
+
+    def second(self: Path, target: Path) -> Path:
+        if self == file.partial:
+            replace(self, target)
+        return replace(self, target)
+
+    def second_link(self: Path, target: str) -> None:
+        link(self, target)
+        link(self, target)
+
+    monkeypatch.setattr(Path, "replace", second)
+    monkeypatch.setattr(Path, "symlink_to", second_link)
+    assert opened().fetch(file).read_bytes() == DATA
+    assert [path.name for path in file.blob.parent.iterdir()] == [file.sha256]
+    assert file.path.is_symlink()
+
+
+def test_a_file_that_another_program_has_brought_meanwhile_is_not_fetched_again_where_links_can_not_be_made(
+    hub: HubState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, mine = only_file(), Hub._alone
+
+    def refused(self: Path, target: str) -> None:
+        raise OSError("links need a right")
+
+    @contextmanager
+    def after_another(self: Hub, asked: HubFile) -> Iterator[None]:
+        with monkeypatch.context() as patch, mine(self, asked):
+            patch.setattr(Hub, "_alone", lambda *_: nullcontext())
+            opened().fetch(asked)
+            yield
+
+    monkeypatch.setattr(Path, "symlink_to", refused)
+    monkeypatch.setattr(Hub, "_alone", after_another)
+    assert opened().fetch(file).read_bytes() == DATA
+    assert len(hub.asked("/blob/")) == 1
 
 
 # --- away again -------------------------------------------------------------------------------------------------------
