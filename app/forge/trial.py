@@ -1,25 +1,29 @@
 """Trial of a forged drafter: timed answers to held-back prompts, beside plain decoding on the same ones."""
 
+import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from app import __version__
 from app.bench.measuring.arithmetic import geometric_mean
 from app.bench.measuring.arm_names import parse_arms
-from app.bench.measuring.arms import ArmAnswer, BenchPrompt, Skipped
+from app.bench.measuring.arms import PLAIN, ArmAnswer, BenchPrompt, Skipped
 from app.bench.measuring.benchmark import BenchRun
-from app.bench.measuring.results import overall
+from app.bench.measuring.results import Oracle, overall
 from app.bench.prompts import choose, read_prompts
 from app.engine.runtime.load import LoadPlan
 from app.engine.runtime.loader import Loader
 from app.forge.methods.base import Tell
 from app.forge.request import ForgeRequest
+from app.forge.trial_answers import TrialAnswers
 from app.shell.paths import machine_memory
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag
 from models.errors import LocalspecError
+from models.gguf.fingerprint import fingerprint
 from models.llama.load import LlamaOptions
 from models.sampling.sampler import SamplingParams
 
@@ -94,50 +98,95 @@ class Trial:
 
 
 def try_out(request: ForgeRequest, drafter: Path, abort: AbortFlag, tell: Tell) -> Trial:
-    """Let a target answer held-back prompts with and without a drafter; raises LocalspecError and Cancelled.
+    """Let a target answer held-back prompts with and without a drafter; raises LocalspecError, OSError and Cancelled.
 
-    A draft model that the drafter began with answers the same ones.
+    A draft model that the drafter began with answers the same ones. What was answered before a stop is in the work
+    folder, and the next trial goes on after it; the end of a trial removes it.
     """
-    found = _tried(request, drafter, abort, tell, "trial")
-    if request.draft is None:
-        return found
-    return replace(found, rival=_tried(request, request.draft, abort, tell, "trial without it").best)
+    first = _Part(request, drafter, "trial", abort, tell)
+    found = first.run()
+    if request.draft is not None:
+        without = _Part(request, request.draft, "trial without it", abort, tell)
+        found = replace(found, rival=without.run().best)
+        without.stored.remove()
+    first.stored.remove()
+    return found
 
 
-def _tried(request: ForgeRequest, drafter: Path, abort: AbortFlag, tell: Tell, what: str) -> Trial:
-    target, threads = request.target, request.threads
-    options = LlamaOptions(threads=threads, batch_threads=threads)
-    plan = LoadPlan(str(target), parse_drafter(str(drafter)), options, machine_memory())
+class _Part:
+    """The answers with one drafter, beside plain ones."""
+
+    def __init__(self, request: ForgeRequest, drafter: Path, what: str, abort: AbortFlag, tell: Tell) -> None:
+        self._request, self._what, self._tell = request, what, tell
+        self._prompts = [*choose(read_prompts(None), CLASSES, _PROMPTS), *request.held]
+        self._run = _bench_run(request, drafter, abort)
+        conditions = {
+            "version": __version__,
+            "target": asdict(request.identity),
+            "drafter": asdict(fingerprint(drafter)),
+            "threads": request.threads,
+            "prompts": hashlib.sha256(repr((self._prompts, _TOKENS, _TEMPERATURES, _LENGTHS)).encode()).hexdigest(),
+        }
+        self.stored = TrialAnswers(request.work / f"{what.replace(' ', '-')}.json", conditions)
+        self._begun = len(self.stored.answers)
+
+    def run(self) -> Trial:
+        """Ask what was not asked yet; return the figures of all answers."""
+        try:
+            conditions = self._run.load(allow_rounding=False)
+            for temperature in _TEMPERATURES:
+                self._ask(temperature)
+        finally:
+            self._run.close()
+        if not self.stored.answers:
+            raise LocalspecError(
+                f"{self._request.target.name} answered none of the held-back prompts, so the drafter can't be tried.",
+                hint="Its context is too short for them. Give shorter prompts of your own with --data.",
+            )
+        return _trial_of(self.stored.answers, conditions.oracle)
+
+    def _ask(self, temperature: float) -> None:
+        left = [prompt for prompt in self._prompts if not self.stored.has(prompt.id, temperature)]
+        turns = {prompt.id: _turns(prompt) for prompt in left}
+        # Each prompt has a seed of its own: the number of those before it is added.
+        sampling = SamplingParams(temperature=temperature, seed=1 + len(self._prompts) - len(left))
+        answers: list[ArmAnswer] = []
+        for event in self._run.run(left, [sampling], _TOKENS, self._on_answer) if left else ():
+            if isinstance(event, Skipped):
+                # The turns before it count all the same, and are soon asked again.
+                self.stored.answers += answers
+                answers = []
+                continue
+            answers += event
+            if event[0].turn + 1 == turns[event[0].prompt]:
+                self.stored.add(answers)
+                answers = []
+
+    def _on_answer(self, prompt: BenchPrompt, arm: str) -> None:
+        wanted = sum(map(_turns, self._prompts)) * (len(_LENGTHS) + 1) * len(_TEMPERATURES)
+        self._tell(f"{self._what}: {prompt.id}, {arm}", self._begun, wanted)
+        self._begun += 1
+
+
+def _turns(prompt: BenchPrompt) -> int:
+    """Return the answers of an arm to a prompt."""
+    return len(prompt.turns) or 1
+
+
+def _bench_run(request: ForgeRequest, drafter: Path, abort: AbortFlag) -> BenchRun:
+    options = LlamaOptions(threads=request.threads, batch_threads=request.threads)
+    plan = LoadPlan(str(request.target), parse_drafter(str(drafter)), options, machine_memory())
     arms = parse_arms([f"model:{length}" for length in _LENGTHS], max(_LENGTHS), has_draft=True)
-    run = BenchRun(Loader(plan, abort, time.perf_counter, lambda *_: None), time.perf_counter, arms)
-    prompts = [*choose(read_prompts(None), CLASSES, _PROMPTS), *request.held]
-    wanted, answers = len(prompts) * len(arms) * len(_TEMPERATURES), list[ArmAnswer]()
-    begun = 0
+    return BenchRun(Loader(plan, abort, time.perf_counter, lambda *_: None), time.perf_counter, arms)
 
-    def on_answer(prompt: BenchPrompt, arm: str) -> None:
-        nonlocal begun
-        tell(f"{what}: {prompt.id}, {arm}", begun, wanted)
-        begun += 1
 
-    try:
-        conditions = run.load(allow_rounding=False)
-        samplings = [SamplingParams(temperature=temperature, seed=1) for temperature in _TEMPERATURES]
-        for event in run.run(prompts, samplings, _TOKENS, on_answer):
-            if not isinstance(event, Skipped):
-                answers += event
-    finally:
-        run.close()
-    if not answers:
-        raise LocalspecError(
-            f"{target.name} answered none of the held-back prompts, so the drafter can't be tried.",
-            hint="Its context is too short for them. Give shorter prompts of your own with --data.",
-        )
+def _trial_of(answers: Sequence[ArmAnswer], oracle: Oracle | None) -> Trial:
     speeds = {
         (each.temperature, each.arm): each.steady.speed_up if each.steady else each.speed_up
-        for each in overall(answers, conditions.oracle)
+        for each in overall(answers, oracle)
     }
     figures = [_figures(answers, *key, speed_up) for key, speed_up in speeds.items()]
-    plain = [answer for answer in answers if answer.arm == "off"]
+    plain = [answer for answer in answers if answer.arm == PLAIN]
     tokens = sum(len(answer.tokens) for answer in plain)
     return Trial(tuple(figures), tokens / sum(answer.seconds for answer in plain), tokens)
 

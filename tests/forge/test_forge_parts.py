@@ -189,6 +189,23 @@ def test_the_search_goes_on_from_what_was_measured(target: Path, work: Path) -> 
     assert all(after["sets"][name]["places"] == 77 for name in marked)
 
 
+def test_a_run_that_goes_on_chooses_the_same_set_and_writes_the_same_file(
+    target: Path, work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What was timed is not timed again: it would come out otherwise, and another set be the best.
+    def timed_again(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    for name in ("token_seconds", "verifying_ratios"):
+        monkeypatch.setattr(f"app.forge.methods.prune.{name}", timed_again)
+    monkeypatch.setattr("app.forge.methods.prune._Pruner._share", lambda _: 1.0)
+    first = made_again(target, work)
+    before = (work / "drafter.gguf").read_bytes()
+    second = made_again(target, work)
+    assert (second.left_out, second.timed) == (first.left_out, first.timed)
+    assert (work / "drafter.gguf").read_bytes() == before
+
+
 def test_a_damaged_file_of_measurements_is_measured_again(target: Path, work: Path) -> None:
     (work / "agreement.json").write_text('{"answers": 3, "sets": {"1": 5}}')
     (work / "progress.json").unlink()

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from app.forge.answering.answers import Answer
 
+HELD = 32
+"""Every so-manieth answer is never learnt from: how often a trained drafter is right is measured on them."""
 _ROWS, _REST = "rows", "answers"
 _HEADER = 128
 """Bytes of a file of rows that holds no number."""

@@ -132,26 +132,32 @@ class _Pruner:
         self._before = job.work.progress.trained
         self._started = time.monotonic()
         self._known: dict[str, Agreement] = {}
+        self._steps: dict[str, float] = {}
+        """Time of a draft token over that of a token of the target, by set."""
+        self._ratios: dict[int, float] = {}
+        """Time of a pass of the target over that of one token, by width."""
         self._sample: list[Answer] = []
 
     def make(self) -> MadePruned:
         """Write the best set's file; raises LocalspecError, OSError, and Cancelled."""
         header = read_model(self._job.request.target)
         blocks = block_count(header)
-        self._job.tell("timing the target's passes", 0, 1)
-        ratios = verifying_ratios(self._job)
+        stored = self._read_stored()
+        if not self._ratios:
+            self._job.tell("timing the target's passes", 0, 1)
+            self._ratios = verifying_ratios(self._job)
         meter = AgreementMeter(self._job, blocks)
         try:
-            self._choose_sample(meter)
+            self._choose_sample(meter, stored)
             found = search(blocks, lambda left_out: self._measure(meter, left_out), self._share)
-            chosen = _promising(found, block_bytes(header) / bytes_a_token(header), ratios)
+            chosen = _promising(found, block_bytes(header) / bytes_a_token(header), self._ratios)
             rest = self._parts.answers[len(self._sample) :] or self._parts.answers
             unseen = [self._parts.read(stored) for stored in rest[: max(8, len(self._sample))]]
             agreements = {each.left_out: meter.measure(unseen, each.left_out) for each in chosen}
         finally:
             meter.close()
             self._note()
-        timed = self._timed(agreements, ratios)
+        timed = self._timed(agreements)
         return MadePruned(
             answers=len(self._parts.answers),
             tokens=self._parts.tokens,
@@ -164,9 +170,8 @@ class _Pruner:
             timed=timed,
         )
 
-    def _choose_sample(self, meter: AgreementMeter) -> None:
-        """Take so many answers that the time suffices for many sets, or those that earlier measurements used."""
-        count = self._read_stored()
+    def _choose_sample(self, meter: AgreementMeter, count: int) -> None:
+        """Take so many answers that the time suffices for many sets, or the `count` that earlier measurements used."""
         if not count:
             answer = self._parts.read(self._parts.answers[0])
             started = time.monotonic()
@@ -180,31 +185,46 @@ class _Pruner:
         self._sample = [self._parts.read(stored) for stored in self._parts.answers[:count]]
 
     def _measure(self, meter: AgreementMeter, left_out: Blocks) -> Agreement:
-        name = ",".join(map(str, sorted(left_out)))
+        name = _name(left_out)
         if name not in self._known:
             what = f"leaving out {len(left_out)} of {meter.blocks} blocks, {len(self._known)} sets measured"
             self._job.tell(what, self._seconds(), self._wanted)
             self._known[name] = meter.measure(self._sample, left_out)
-            sets = {each: asdict(agreement) for each, agreement in self._known.items()}
-            write_whole(self._file, json.dumps({"answers": len(self._sample), "sets": sets}))
+            self._store()
             self._note()
         return self._known[name]
 
-    def _timed(self, agreements: dict[Blocks, Agreement], ratios: dict[int, float]) -> tuple[TimedSet, ...]:
+    def _store(self) -> None:
+        sets = {each: asdict(agreement) for each, agreement in self._known.items()}
+        record = {"answers": len(self._sample), "sets": sets, "steps": self._steps, "ratios": self._ratios}
+        write_whole(self._file, json.dumps(record))
+
+    def _timed(self, agreements: dict[Blocks, Agreement]) -> tuple[TimedSet, ...]:
         """Write and time each set's file; return them with the best first, whose file is left."""
-        found, drafter = list[TimedSet](), self._job.work.drafter
-        for left_out, agreement in agreements.items():
+        found = [
+            _timed_set(left_out, agreement, step, expected(agreement.lengths, step, self._ratios))
+            for left_out, agreement in agreements.items()
+            for step in [self._step(left_out)]
+        ]
+        found.sort(key=lambda each: -each.speed_up)
+        self._job.check()
+        write_pruned(self._job.work.drafter, self._job.request.target, found[0].left_out)
+        return tuple(found)
+
+    def _step(self, left_out: Blocks) -> float:
+        """Return what a set's draft token takes; a set that was timed before is not timed again.
+
+        A run that goes on then chooses the same set, and its trial goes on too.
+        """
+        name, target, drafter = _name(left_out), self._job.request.target, self._job.work.drafter
+        if name not in self._steps:
             self._job.check()
             self._job.tell(f"timing a step without {len(left_out)} blocks", 0, 1)
-            write_pruned(drafter, self._job.request.target, left_out)
-            whole, short = token_seconds(self._job, self._job.request.target, drafter, both_draft=False)
-            outcome = expected(agreement.lengths, short / whole, ratios)
-            found.append(_timed_set(left_out, agreement, short / whole, outcome))
-        last = found[-1]
-        found.sort(key=lambda each: -each.speed_up)
-        if found[0] is not last:
-            write_pruned(drafter, self._job.request.target, found[0].left_out)
-        return tuple(found)
+            write_pruned(drafter, target, left_out)
+            whole, short = token_seconds(self._job, target, drafter, both_draft=False)
+            self._steps[name] = short / whole
+            self._store()
+        return self._steps[name]
 
     @property
     def _wanted(self) -> float:
@@ -228,11 +248,19 @@ class _Pruner:
                 name: Agreement(each["places"], each["right"], tuple(each["lengths"]))
                 for name, each in record["sets"].items()
             }
+            self._steps = {name: float(step) for name, step in record.get("steps", {}).items()}
+            self._ratios = {int(width): float(ratio) for width, ratio in record.get("ratios", {}).items()}
             count = int(record["answers"])
+            if count > len(self._parts.answers):
+                raise ValueError("measured on answers that are gone")
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            self._known = {}
+            self._known, self._steps, self._ratios = {}, {}, {}
             return 0
-        return count if count <= len(self._parts.answers) else 0
+        return count
+
+
+def _name(left_out: Blocks) -> str:
+    return ",".join(map(str, sorted(left_out)))
 
 
 def _promising(found: Sequence[Candidate], block: float, ratios: dict[int, float]) -> list[Candidate]:

@@ -17,15 +17,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from app.forge.answering.examples import Example
+from app.forge.answering.parts import HELD
 from app.forge.training.checkpoint import loaded_checkpoint, save_checkpoint
 from app.forge.training.llama_network import Network
 
 BATCH = 512
 """Tokens of one step, the ends of shorter texts included."""
-HELD = 32
-"""Every so-manieth answer is never learnt from: how often the draft model is right is measured on them."""
 _MOST_HELD = 24
-"""Of those the answers that are measured: each takes as long as a step of learning."""
+"""Held-back answers that are measured at most: each takes as long as a step of learning."""
 _FAST, _WARM = 5e-4, 30
 """Highest rate of learning, and the steps until it is reached."""
 _CLIP = 1.0

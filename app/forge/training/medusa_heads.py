@@ -19,15 +19,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from app.forge.answering.answers import Answer
-from app.forge.answering.parts import Parts
+from app.forge.answering.parts import HELD, Parts
 from app.forge.training.checkpoint import loaded_checkpoint, save_checkpoint
 from app.forge.training.devices import device_of, use_threads
 from app.forge.training.medusa_start import Matrix, answered_rows, normed
 
 BATCH = 512
 """Places of one step, at least."""
-HELD = 32
-"""Every so-manieth answer is never learnt from: how often the heads are right is measured on them."""
 _FAST, _WARM = 5e-4, 60
 """Highest rate of learning, and the steps until it is reached."""
 _LATER = 0.8

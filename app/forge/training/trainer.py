@@ -17,14 +17,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from app.forge.answering.answers import Answer
-from app.forge.answering.parts import Parts, Stored
+from app.forge.answering.parts import HELD, Parts, Stored
 from app.forge.training.checkpoint import loaded_checkpoint, save_checkpoint
 from app.forge.training.eagle3_head import Head
 
 BATCH = 1024
 """Places of one step, the ends of shorter answers included."""
-HELD = 32
-"""Every so-manieth answer is never learnt from: how often the head is right is measured on them."""
 _FAST, _WARM = 1e-3, 60
 """Highest rate of learning, and the steps until it is reached."""
 _CLIP = 1.0

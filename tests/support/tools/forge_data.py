@@ -8,17 +8,16 @@ the same held-back ones. Needs torch.
 import argparse
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from app.forge.answering.parts import Parts, Stored
+from app.forge.answering.parts import HELD, Parts, Stored
 from app.forge.training.head_facts import head_facts
-from app.forge.training.session import TrainingSession
-from app.forge.training.trainer import HELD, Batch, Batches
 from models.library.catalog import find_model
 
 
@@ -41,28 +40,29 @@ class SomeAnswers:
         return sum(each.length for each in self.learnt)
 
 
-class SomeBatches(Batches):
-    """Batches that learn from a share of the answers, and hold back the same ones whatever the share."""
-
-    def __init__(self, all_: Batches, some: Batches) -> None:
-        self.held, self._some = all_.held, some  # type: ignore[method-assign]
-
-    def endless(self, seed: int) -> Iterator[Batch]:
-        return self._some.endless(seed)
-
-
 def trained(target: Path, parts: Parts, share: float, start: dict[str, Any], asked: argparse.Namespace) -> str:
     """Train on a share of the answers; return a line with what came of it."""
+    # They need torch, and its absence has to be said in words first.
+    from app.forge.training.session import TrainingSession
+    from app.forge.training.trainer import Batches
+
     facts = head_facts(target)
     request = SimpleNamespace(target=target, threads=asked.threads, device="auto")
     session = TrainingSession(request, facts, Path("none"), parts, start)  # type: ignore[arg-type]
     some = SomeAnswers(parts, share)
     batches = Batches(some, start["kept"], facts.vocabulary)  # type: ignore[arg-type]
-    session._batches = SomeBatches(session._batches, batches)
+    # Whatever the share, the same answers are held back.
+    session._batches = SimpleNamespace(endless=batches.endless, held=session._batches.held)  # type: ignore[assignment]
     session.begin()
     began, wanted = time.monotonic(), asked.minutes * 60
     session.run(lambda: (time.monotonic() - began) / wanted, lambda _: None)
     return f"{some.tokens:>9,} {session.places:>12,}   {_shares(session.accuracy())}"
+
+
+def parts_in(folder: Path) -> Parts | None:
+    """Return the stored answers of a folder; None where there are none. Makes no folder."""
+    parts = Parts(folder / "data") if (folder / "data").is_dir() else None
+    return parts if parts is not None and parts.answers else None
 
 
 def _shares(right: Sequence[float]) -> str:
@@ -78,8 +78,15 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--shares", default="0.25,0.5,1")
     asked = parser.parse_args()
-    target, parts = find_model(asked.target), Parts(asked.folder / "data")
-    with np.load(asked.folder / "start.npz") as file:
+    if find_spec("torch") is None:
+        parser.error("it trains, which needs torch: localspec[forge] brings it.")
+    parts, made = parts_in(asked.folder), asked.folder / "start.npz"
+    if parts is None or not made.is_file():
+        parser.error(
+            f"{asked.folder} has no answers with a computed start: run `localspec forge {asked.target}` first."
+        )
+    target = find_model(asked.target)
+    with np.load(made) as file:
         start = {name: file[name] for name in file.files}
     print("   tokens  places seen   right at step 1, 2, ...", flush=True)
     for share in map(float, asked.shares.split(",")):
