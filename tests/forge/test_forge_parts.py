@@ -190,7 +190,7 @@ def test_the_search_goes_on_from_what_was_measured(target: Path, work: Path) -> 
 
 
 def test_a_run_that_goes_on_chooses_the_same_set_and_writes_the_same_file(
-    target: Path, work: Path, monkeypatch: pytest.MonkeyPatch
+    target: Path, pruned: Path, work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # What was timed is not timed again: it would come out otherwise, and another set be the best.
     def timed_again(*_: object, **__: object) -> None:
@@ -199,10 +199,11 @@ def test_a_run_that_goes_on_chooses_the_same_set_and_writes_the_same_file(
     for name in ("token_seconds", "verifying_ratios"):
         monkeypatch.setattr(f"app.forge.methods.prune.{name}", timed_again)
     monkeypatch.setattr("app.forge.methods.prune._Pruner._share", lambda _: 1.0)
-    first = made_again(target, work)
     before = (work / "drafter.gguf").read_bytes()
-    second = made_again(target, work)
-    assert (second.left_out, second.timed) == (first.left_out, first.timed)
+    (work / "drafter.gguf").unlink()
+    again, first = made_again(target, work), record_of(pruned)["made"]
+    assert list(again.left_out) == first["left_out"]
+    assert [list(each.left_out) for each in again.timed] == [each["left_out"] for each in first["timed"]]
     assert (work / "drafter.gguf").read_bytes() == before
 
 

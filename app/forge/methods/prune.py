@@ -149,8 +149,8 @@ class _Pruner:
         meter = AgreementMeter(self._job, blocks)
         try:
             self._choose_sample(meter, stored)
-            found = search(blocks, lambda left_out: self._measure(meter, left_out), self._share)
-            chosen = _promising(found, block_bytes(header) / bytes_a_token(header), self._ratios)
+            search(blocks, lambda left_out: self._measure(meter, left_out), self._share)
+            chosen = _promising(self._candidates(), block_bytes(header) / bytes_a_token(header), self._ratios)
             rest = self._parts.answers[len(self._sample) :] or self._parts.answers
             unseen = [self._parts.read(stored) for stored in rest[: max(8, len(self._sample))]]
             agreements = {each.left_out: meter.measure(unseen, each.left_out) for each in chosen}
@@ -193,6 +193,10 @@ class _Pruner:
             self._store()
             self._note()
         return self._known[name]
+
+    def _candidates(self) -> list[Candidate]:
+        """Return all sets that were measured: a search whose time an earlier run has spent finds none of them again."""
+        return [Candidate(frozenset(map(int, name.split(","))), each) for name, each in self._known.items()]
 
     def _store(self) -> None:
         sets = {each: asdict(agreement) for each, agreement in self._known.items()}
