@@ -153,7 +153,7 @@ class _Part:
         answers: list[ArmAnswer] = []
         for event in self._run.run(left, [sampling], _TOKENS, self._on_answer) if left else ():
             if isinstance(event, Skipped):
-                # The turns before it count all the same, and are soon asked again.
+                # Turns before the one that does not suit the model count all the same.
                 self.stored.answers += answers
                 answers = []
                 continue
