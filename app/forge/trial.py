@@ -103,18 +103,18 @@ def try_out(request: ForgeRequest, drafter: Path, abort: AbortFlag, tell: Tell) 
     A draft model that the drafter began with answers the same ones. What was answered before a stop is in the work
     folder, and the next trial goes on after it; the end of a trial removes it.
     """
-    first = _Part(request, drafter, "trial", abort, tell)
+    first = _Comparison(request, drafter, "trial", abort, tell)
     found = first.run()
     if request.draft is not None:
-        without = _Part(request, request.draft, "trial without it", abort, tell)
+        without = _Comparison(request, request.draft, "trial without it", abort, tell)
         found = replace(found, rival=without.run().best)
         without.stored.remove()
     first.stored.remove()
     return found
 
 
-class _Part:
-    """The answers with one drafter, beside plain ones."""
+class _Comparison:
+    """Answers with one drafter, beside plain ones to the same prompts."""
 
     def __init__(self, request: ForgeRequest, drafter: Path, what: str, abort: AbortFlag, tell: Tell) -> None:
         self._request, self._what, self._tell = request, what, tell

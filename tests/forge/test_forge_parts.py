@@ -207,6 +207,15 @@ def test_a_run_that_goes_on_chooses_the_same_set_and_writes_the_same_file(
     assert (work / "drafter.gguf").read_bytes() == before
 
 
+def test_what_was_timed_with_other_threads_is_timed_again(target: Path, work: Path) -> None:
+    file = work / "agreement.json"
+    record = json.loads(file.read_text())
+    stale = {"threads": 7, "steps": dict.fromkeys(record["sets"], 0.001), "ratios": {"1": 1.0}}
+    file.write_text(json.dumps({**record, "times": stale}))
+    assert all(each.step > 0.001 for each in made_again(target, work).timed)
+    assert json.loads(file.read_text())["times"]["threads"] == 1
+
+
 def test_a_damaged_file_of_measurements_is_measured_again(target: Path, work: Path) -> None:
     (work / "agreement.json").write_text('{"answers": 3, "sets": {"1": 5}}')
     (work / "progress.json").unlink()

@@ -142,13 +142,13 @@ class _Pruner:
         """Write the best set's file; raises LocalspecError, OSError, and Cancelled."""
         header = read_model(self._job.request.target)
         blocks = block_count(header)
-        stored = self._read_stored()
+        count = self._read_stored()
         if not self._ratios:
             self._job.tell("timing the target's passes", 0, 1)
             self._ratios = verifying_ratios(self._job)
         meter = AgreementMeter(self._job, blocks)
         try:
-            self._choose_sample(meter, stored)
+            self._choose_sample(meter, count)
             search(blocks, lambda left_out: self._measure(meter, left_out), self._share)
             chosen = _promising(self._candidates(), block_bytes(header) / bytes_a_token(header), self._ratios)
             rest = self._parts.answers[len(self._sample) :] or self._parts.answers
@@ -200,8 +200,8 @@ class _Pruner:
 
     def _store(self) -> None:
         sets = {each: asdict(agreement) for each, agreement in self._known.items()}
-        record = {"answers": len(self._sample), "sets": sets, "steps": self._steps, "ratios": self._ratios}
-        write_whole(self._file, json.dumps(record))
+        times = {"threads": self._job.request.threads, "steps": self._steps, "ratios": self._ratios}
+        write_whole(self._file, json.dumps({"answers": len(self._sample), "sets": sets, "times": times}))
 
     def _timed(self, agreements: dict[Blocks, Agreement]) -> tuple[TimedSet, ...]:
         """Write and time each set's file; return them with the best first, whose file is left."""
@@ -216,7 +216,7 @@ class _Pruner:
         return tuple(found)
 
     def _step(self, left_out: Blocks) -> float:
-        """Return what a set's draft token takes; a set that was timed before is not timed again.
+        """Return the time of a set's draft token over that of a token of the target; an earlier run's is used again.
 
         A run that goes on then chooses the same set, and its trial goes on too.
         """
@@ -252,8 +252,11 @@ class _Pruner:
                 name: Agreement(each["places"], each["right"], tuple(each["lengths"]))
                 for name, each in record["sets"].items()
             }
-            self._steps = {name: float(step) for name, step in record.get("steps", {}).items()}
-            self._ratios = {int(width): float(ratio) for width, ratio in record.get("ratios", {}).items()}
+            times = record.get("times", {})
+            # With other threads, a step and a pass take another time.
+            if times.get("threads") == self._job.request.threads:
+                self._steps = {name: float(step) for name, step in times["steps"].items()}
+                self._ratios = {int(width): float(ratio) for width, ratio in times["ratios"].items()}
             count = int(record["answers"])
             if count > len(self._parts.answers):
                 raise ValueError("measured on answers that are gone")
