@@ -12,7 +12,7 @@ from app.forge.methods.base import Job, Made, shares
 from app.forge.methods.registry import method_named
 from app.forge.request import ForgeRequest
 from app.forge.request_from_flags import read_forge
-from app.forge.trial import LEAST, Trial, try_out
+from app.forge.trial import LEAST, Trial, forget_trial, try_out
 from app.forge.work import Work, disk_errors
 from app.history.store import Store
 from app.shell.exit_codes import INTERRUPTED
@@ -97,6 +97,7 @@ def _end(request: ForgeRequest, made: Made, trial: Trial, terminal: Terminal) ->
     if kept:
         with disk_errors(request.out.parent):
             written = cards.keep(request, work, card)
+            forget_trial(request.work)
     if request.as_json:
         terminal.say_record({"type": "forge", "kept": str(request.out) if kept else None, **card})
         return 0

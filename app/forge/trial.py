@@ -34,6 +34,8 @@ _TOKENS = 96
 _TEMPERATURES = (0.0, 0.7)
 _LENGTHS = (1, 3)
 """Draft lengths that are tried."""
+_WITH, _WITHOUT = "trial", "trial without it"
+"""Names of the part with the drafter, and of that with the draft model that it began with."""
 LEAST = 1.02
 """Speed over that without the drafter from which it pays: below is the noise of a trial."""
 
@@ -100,17 +102,28 @@ class Trial:
 def try_out(request: ForgeRequest, drafter: Path, abort: AbortFlag, tell: Tell) -> Trial:
     """Let a target answer held-back prompts with and without a drafter; raises LocalspecError, OSError and Cancelled.
 
-    A draft model that the drafter began with answers the same ones. What was answered before a stop is in the work
-    folder, and the next trial goes on after it; the end of a trial removes it.
+    A draft model that the drafter began with answers the same ones. The answers are in the work folder until
+    `forget_trial` removes them: a trial that was stopped goes on after them. Those of one that has ended are used again
+    with `--keep`; without it, the drafter is tried once more.
     """
-    first = _Comparison(request, drafter, "trial", abort, tell)
-    found = first.run()
+    parts = [_Comparison(request, drafter, _WITH, abort, tell)]
     if request.draft is not None:
-        without = _Comparison(request, request.draft, "trial without it", abort, tell)
-        found = replace(found, rival=without.run().best)
-        without.stored.remove()
-    first.stored.remove()
-    return found
+        parts.append(_Comparison(request, request.draft, _WITHOUT, abort, tell))
+    if all(part.stored.finished for part in parts) and not request.keep:
+        forget_trial(request.work)
+        return try_out(request, drafter, abort, tell)
+    found, *rival = [part.run() for part in parts]
+    return replace(found, rival=rival[0].best) if rival else found
+
+
+def forget_trial(work: Path) -> None:
+    """Remove the answers of a trial from the work folder; raises OSError."""
+    for what in (_WITH, _WITHOUT):
+        _answers_file(work, what).unlink(missing_ok=True)
+
+
+def _answers_file(work: Path, what: str) -> Path:
+    return work / f"{what.replace(' ', '-')}.json"
 
 
 class _Comparison:
@@ -127,7 +140,7 @@ class _Comparison:
             "threads": request.threads,
             "prompts": hashlib.sha256(repr((self._prompts, _TOKENS, _TEMPERATURES, _LENGTHS)).encode()).hexdigest(),
         }
-        self.stored = TrialAnswers(request.work / f"{what.replace(' ', '-')}.json", conditions)
+        self.stored = TrialAnswers(_answers_file(request.work, what), conditions)
         self._begun = len(self.stored.answers)
 
     def run(self) -> Trial:
@@ -143,6 +156,7 @@ class _Comparison:
                 f"{self._request.target.name} answered none of the held-back prompts, so the drafter can't be tried.",
                 hint="Its context is too short for them. Give shorter prompts of your own with --data.",
             )
+        self.stored.finish()
         return _trial_of(self.stored.answers, conditions.oracle)
 
     def _ask(self, temperature: float) -> None:

@@ -22,6 +22,8 @@ class TrialAnswers:
         """Read the file; one that is missing, damaged, or of a trial under other conditions counts as empty."""
         self._file = file
         self._conditions = json.loads(json.dumps(conditions))
+        self.finished = False
+        """Whether the trial has ended with them."""
         self.answers = self._read()
 
     def has(self, prompt: str, temperature: float) -> bool:
@@ -31,19 +33,26 @@ class TrialAnswers:
     def add(self, answers: Sequence[ArmAnswer]) -> None:
         """Add the answers of all arms to all turns of a prompt; raises OSError, and then the file is as before."""
         self.answers += answers
-        records = [_record(answer) for answer in self.answers]
-        write_whole(self._file, json.dumps({"conditions": self._conditions, "answers": records}))
+        self._write()
 
-    def remove(self) -> None:
-        """Remove the file, so that the next trial is a new one; raises OSError."""
-        self._file.unlink(missing_ok=True)
+    def finish(self) -> None:
+        """Note that the trial has ended; raises OSError."""
+        self.finished = True
+        self._write()
+
+    def _write(self) -> None:
+        records = [_record(answer) for answer in self.answers]
+        stored = {"conditions": self._conditions, "finished": self.finished, "answers": records}
+        write_whole(self._file, json.dumps(stored))
 
     def _read(self) -> list[ArmAnswer]:
         try:
             stored = json.loads(self._file.read_text(encoding="utf-8"))
             if stored["conditions"] != self._conditions:
                 return []
-            return [_answer(record) for record in stored["answers"]]
+            answers = [_answer(record) for record in stored["answers"]]
+            self.finished = stored["finished"] is True
+            return answers
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return []
 

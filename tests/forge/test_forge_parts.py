@@ -196,7 +196,7 @@ def test_a_run_that_goes_on_chooses_the_same_set_and_writes_the_same_file(
     def timed_again(*_: object, **__: object) -> None:
         raise AssertionError
 
-    for name in ("token_seconds", "verifying_ratios"):
+    for name in ("token_seconds", "pass_ratios"):
         monkeypatch.setattr(f"app.forge.methods.prune.{name}", timed_again)
     monkeypatch.setattr("app.forge.methods.prune._Pruner._share", lambda _: 1.0)
     before = (work / "drafter.gguf").read_bytes()

@@ -10,7 +10,7 @@ from tiny_gguf import write_experts, write_llama, write_recurrent, write_swa
 
 from app.forge.files.pruned_file import block_bytes, block_count, check_prunable, write_pruned
 from app.forge.pruning.agreement import LONGEST, Agreement, agreement_of
-from app.forge.pruning.cost import expected
+from app.forge.pruning.cost import PROMPT_PASS, expected
 from app.forge.pruning.search import search
 from models.errors import LocalspecError, PairError
 from models.gguf.header import read_model
@@ -124,12 +124,21 @@ def test_agreement_counts_runs_that_end_with_a_mistake_or_the_answer() -> None:
     assert len(found.lengths) == LONGEST
 
 
+PASSES = {1: 1.0, 2: 1.1, 3: 1.2, 4: 1.3, PROMPT_PASS: 8.0}
+
+
 def test_the_best_draft_length_weighs_right_tokens_against_steps() -> None:
-    passes = {1: 1.0, 2: 1.1, 3: 1.2, 4: 1.3}
-    always = expected((1.0, 2.0, 3.0), 0.25, passes)
-    assert (always.length, always.speed_up) == (3, pytest.approx(4 / 2.05))
-    seldom = expected((0.3, 0.35, 0.36), 0.25, passes)
-    assert (seldom.length, seldom.speed_up) == (1, pytest.approx(1.3 / 1.35))
+    always = expected((1.0, 2.0, 3.0), 0.25, PASSES, prompt=0.0)
+    # Three steps, the first of which reads two tokens, and a pass of four tokens.
+    assert (always.length, always.speed_up) == (3, pytest.approx(4 / (0.25 * 3.1 + 1.3)))
+    seldom = expected((0.3, 0.35, 0.36), 0.25, PASSES, prompt=0.0)
+    assert (seldom.length, seldom.speed_up) == (1, pytest.approx(1.3 / (0.25 * 1.03 + 1.1)))
+
+
+def test_a_draft_model_reads_the_prompt_at_a_cost() -> None:
+    # Four prompt tokens for each token of an answer, each an eighth of a step.
+    found = expected((1.0,), 0.5, PASSES, prompt=4.0)
+    assert found.speed_up == pytest.approx(2 / (0.5 * (1.1 + 2 * 4 / 8) + 1.1))
 
 
 def importance(weights: dict[int, float]) -> Callable[[frozenset[int]], Agreement]:

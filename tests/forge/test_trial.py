@@ -13,7 +13,7 @@ from app.engine.decoding.ending import Finish
 from app.forge.options import make
 from app.forge.request import ForgeRequest
 from app.forge.request_from_flags import read_forge
-from app.forge.trial import Trial, try_out
+from app.forge.trial import Trial, forget_trial, try_out
 from app.forge.trial_answers import TrialAnswers
 from models.abort import AbortFlag
 from models.errors import Cancelled
@@ -60,6 +60,8 @@ def test_a_trial_that_is_stopped_goes_on_after_the_last_prompt_that_was_answered
 ) -> None:
     whole, _ = tried(request_, drafter)
     assert len(whole) == WHOLE
+    forget_trial(request_.work)
+    assert list(request_.work.iterdir()) == []
     # Two prompts are whole, and one answer of the third.
     stopped, nothing = tried(request_, drafter, stop_at=TWO_PROMPTS + 1)
     assert nothing is None
@@ -68,7 +70,6 @@ def test_a_trial_that_is_stopped_goes_on_after_the_last_prompt_that_was_answered
     assert sorted(rest) == sorted(whole[TWO_PROMPTS:])
     assert outcome is not None
     assert {(each.temperature, each.length) for each in outcome.figures} == {(0, 1), (0, 3), (0.7, 1), (0.7, 3)}
-    assert list(request_.work.iterdir()) == []
 
 
 def test_a_prompt_of_which_one_turn_was_answered_is_asked_again(request_: ForgeRequest, drafter: Path) -> None:
@@ -81,6 +82,7 @@ def test_the_tokens_and_the_accepted_drafts_are_those_of_a_trial_that_was_not_st
     request_: ForgeRequest, drafter: Path
 ) -> None:
     _, whole = tried(request_, drafter)
+    forget_trial(request_.work)
     for stop_at in (TWO_PROMPTS, WHOLE // 2 + ARMS):
         tried(request_, drafter, stop_at)
     _, outcome = tried(request_, drafter)
@@ -101,7 +103,19 @@ def test_the_draft_model_that_it_began_with_goes_on_too(request_: ForgeRequest, 
     assert all(what.startswith("trial without it") for what in rest)
     assert outcome is not None
     assert outcome.rival is not None
+    forget_trial(request.work)
     assert list(request.work.iterdir()) == []
+
+
+def test_with_keep_a_trial_that_has_ended_is_not_repeated(request_: ForgeRequest, drafter: Path) -> None:
+    _, first = tried(request_, drafter)
+    assert first is not None
+    again, outcome = tried(replace(request_, keep=True), drafter)
+    assert again == []
+    assert outcome is not None
+    assert (outcome.tokens, outcome.plain_tokens_per_second) == (first.tokens, first.plain_tokens_per_second)
+    # Without it, the user wants to know whether it pays now.
+    assert len(tried(request_, drafter)[0]) == WHOLE
 
 
 def test_another_drafter_or_another_number_of_threads_is_tried_from_the_start(
@@ -126,8 +140,9 @@ def test_answers_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert again.has("chat/1", 0.7)
     assert not again.has("chat/1", 0.0)
     assert TrialAnswers(tmp_path / "trial.json", {"threads": 2}).answers == []
-    again.remove()
-    assert list(tmp_path.iterdir()) == []
+    assert not again.finished
+    again.finish()
+    assert TrialAnswers(tmp_path / "trial.json", {"threads": 1}).finished
 
 
 @pytest.mark.parametrize("damage", ["", "[]", '{"conditions": {"threads": 1}, "answers": [{}]}', "cut", "a field"])

@@ -6,7 +6,6 @@ arXiv 2309.08168. There blocks are skipped within the target's pass; here the re
 
 import json
 import time
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from app.forge.estimate import answered
 from app.forge.files.pruned_file import block_bytes, block_count, check_prunable, write_pruned
 from app.forge.methods.base import Job, Made, Method, Plan, shares
 from app.forge.pruning.agreement import LONGEST, Agreement, AgreementMeter
-from app.forge.pruning.cost import Expected, expected, token_seconds, verifying_ratios
+from app.forge.pruning.cost import PROMPT_PASS, Expected, expected, pass_ratios, token_seconds
 from app.forge.pruning.search import Blocks, Candidate, search
 from app.forge.request import ForgeRequest
 from models.gguf.bytes_read import bytes_a_token
@@ -143,14 +142,14 @@ class _Pruner:
         header = read_model(self._job.request.target)
         blocks = block_count(header)
         count = self._read_stored()
-        if not self._ratios:
+        if PROMPT_PASS not in self._ratios:
             self._job.tell("timing the target's passes", 0, 1)
-            self._ratios = verifying_ratios(self._job)
+            self._ratios = pass_ratios(self._job)
         meter = AgreementMeter(self._job, blocks)
         try:
             self._choose_sample(meter, count)
             search(blocks, lambda left_out: self._measure(meter, left_out), self._share)
-            chosen = _promising(self._candidates(), block_bytes(header) / bytes_a_token(header), self._ratios)
+            chosen = self._promising(block_bytes(header) / bytes_a_token(header))
             rest = self._parts.answers[len(self._sample) :] or self._parts.answers
             unseen = [self._parts.read(stored) for stored in rest[: max(8, len(self._sample))]]
             agreements = {each.left_out: meter.measure(unseen, each.left_out) for each in chosen}
@@ -198,6 +197,19 @@ class _Pruner:
         """Return all sets that were measured: a search whose time an earlier run has spent finds none of them again."""
         return [Candidate(frozenset(map(int, name.split(","))), each) for name, each in self._known.items()]
 
+    def _promising(self, block: float) -> list[Candidate]:
+        """Return the sets that are expected to be fastest, where each block saves a share `block` of a step."""
+
+        def speed_up(candidate: Candidate) -> float:
+            return self._expected(candidate.agreement, 1 - block * len(candidate.left_out)).speed_up
+
+        return sorted(self._candidates(), key=speed_up, reverse=True)[:_TIMED]
+
+    def _expected(self, agreement: Agreement, step: float) -> Expected:
+        asked = sum(answer.asked for answer in self._parts.answers)
+        prompt = asked / max(1, self._parts.tokens - asked)
+        return expected(agreement.lengths, step, self._ratios, prompt)
+
     def _store(self) -> None:
         sets = {each: asdict(agreement) for each, agreement in self._known.items()}
         times = {"threads": self._job.request.threads, "steps": self._steps, "ratios": self._ratios}
@@ -206,7 +218,7 @@ class _Pruner:
     def _timed(self, agreements: dict[Blocks, Agreement]) -> tuple[TimedSet, ...]:
         """Write and time each set's file; return them with the best first, whose file is left."""
         found = [
-            _timed_set(left_out, agreement, step, expected(agreement.lengths, step, self._ratios))
+            _timed_set(left_out, agreement, step, self._expected(agreement, step))
             for left_out, agreement in agreements.items()
             for step in [self._step(left_out)]
         ]
@@ -268,15 +280,6 @@ class _Pruner:
 
 def _name(left_out: Blocks) -> str:
     return ",".join(map(str, sorted(left_out)))
-
-
-def _promising(found: Sequence[Candidate], block: float, ratios: dict[int, float]) -> list[Candidate]:
-    """Return the sets that are expected to be fastest, where each block saves a share `block` of a step."""
-
-    def speed_up(candidate: Candidate) -> float:
-        return expected(candidate.agreement.lengths, 1 - block * len(candidate.left_out), ratios).speed_up
-
-    return sorted(found, key=speed_up, reverse=True)[:_TIMED]
 
 
 def _timed_set(left_out: Blocks, agreement: Agreement, step: float, outcome: Expected) -> TimedSet:

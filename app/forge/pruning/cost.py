@@ -17,6 +17,8 @@ _SECONDS = 1.5
 """Seconds for the passes of one model."""
 _DEPTH = 64
 """Tokens in the cache meanwhile."""
+PROMPT_PASS = 64
+"""Tokens of a pass that stands for the reading of prompts."""
 _FEWEST, _MOST = 8, 64
 """Tokens of each of two models that are timed in turns."""
 
@@ -31,29 +33,44 @@ class Expected:
     """Length of the drafts, in tokens."""
 
 
-def expected(lengths: Sequence[float], step: float, verifying: Mapping[int, float]) -> Expected:
+def expected(lengths: Sequence[float], step: float, passes: Mapping[int, float], prompt: float) -> Expected:
     """Return the best outcome over all draft lengths.
 
-    `lengths` are the right tokens of drafts of 1, 2, ... tokens, `step` is the time of one draft token and `verifying`
-    that of a pass by its width, both over the time of a token of the target.
+    `lengths` are the right tokens of drafts of 1, 2, ... tokens; `step` is the time of one draft token and `passes`
+    that of the target's passes by width, with `PROMPT_PASS`, both over the time of a token of the target. A wide pass
+    of the draft model costs as many steps as one of the target costs tokens. `prompt` is the number of prompt tokens,
+    which the draft model reads too, for each token of an answer.
     """
     return max(
         (
-            Expected((1 + right) / (length * step + verifying[length + 1]), length)
+            Expected((1 + right) / (_drafting(lengths, length, step, passes, prompt) + passes[length + 1]), length)
             for length, right in enumerate(lengths, start=1)
         ),
         key=lambda each: each.speed_up,
     )
 
 
-def verifying_ratios(job: Job) -> dict[int, float]:
-    """Return the time of the target's passes over that of a token, by width up to the longest draft and one."""
+def _drafting(lengths: Sequence[float], length: int, step: float, passes: Mapping[int, float], prompt: float) -> float:
+    """Return the draft model's time of a round, over a token of the target: its steps, and what it reads besides."""
+    right = lengths[length - 1]
+    all_right = right - (lengths[length - 2] if length > 1 else 0.0)
+    # The last token of a draft was not read. If it was right, it is read with the target's next token.
+    unread = all_right * (passes[2] - 1)
+    reading = prompt * (1 + right) * passes[PROMPT_PASS] / PROMPT_PASS
+    return step * (length + unread + reading)
+
+
+def pass_ratios(job: Job) -> dict[int, float]:
+    """Return the time of the target's passes by width over that of a token: of those that verify, and of one that reads
+    a prompt.
+    """
     model = _opened(job, job.request.target, screens=False)
     try:
-        seconds = measure_steady(model, time.perf_counter, range(1, LONGEST + 2), _SECONDS)
+        verifying = measure_steady(model, time.perf_counter, range(1, LONGEST + 2), _SECONDS)
+        reading = measure_steady(model, time.perf_counter, (PROMPT_PASS,), _SECONDS, rows=1)
     finally:
         model.close()
-    return {width: taken / seconds[1] for width, taken in seconds.items()}
+    return {width: taken / verifying[1] for width, taken in {**verifying, **reading}.items()}
 
 
 def token_seconds(job: Job, one: Path, draft: Path, *, both_draft: bool) -> tuple[float, float]:
