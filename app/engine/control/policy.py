@@ -194,7 +194,7 @@ class AdaptiveModelPolicy:
     def rounds_to_next_probe(self) -> int | None:
         """Return the rounds until a draft model that does not pay off is probed; None: it pays off, or never can."""
         state, model = self.state, self.state.model
-        if model is None or state.model_is_asked or not self._can_pay(model):
+        if model is None or state.model_is_asked or not self.can_pay(model):
             return None
         rounds, emitted = state.progress.rounds, state.progress.emitted
         a_round = state.losses.seconds / rounds if rounds else state.curve.seconds(1)
@@ -275,9 +275,10 @@ class AdaptiveModelPolicy:
         """Return the request for a short draft where the probe budget covers it, else an empty request."""
         state, length = self.state, min(PROBE_LENGTH, limit)
         cost = model.probing(unread, length, state.progress.emitted, state.curve)
-        if cost > min(state.probes.seconds, state.losses_left) or not self._can_pay(model):
+        if cost > min(state.probes.seconds, state.losses_left) or not self.can_pay(model):
             return ModelRequest(unread=unread)
         return ModelRequest(Ask.DRAFT, length, unread=unread, is_probe=True)
 
-    def _can_pay(self, model: ModelCost) -> bool:
+    def can_pay(self, model: ModelCost) -> bool:
+        """Tell whether a draft of this model that is always accepted would pay off."""
         return model.can_pay(self.state.settings.max_draft, self.state.curve, self.state.rate)

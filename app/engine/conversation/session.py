@@ -47,6 +47,8 @@ class Session:
         self.stats = Stats()
         """Counters of the running or last answer."""
         self._clock = clock
+        self._begun: Drafter | None = None
+        """The drafter that has begun an answer to this text."""
 
     def answer(
         self,
@@ -88,7 +90,12 @@ class Session:
     def adopt(self, tokens: Sequence[int]) -> None:
         """Take the text that the target's cache holds now, after it came from elsewhere than this session."""
         assert len(tokens) == self.target.length, "a cache and its text have one length"
-        self.tokens = list(tokens)
+        self.tokens, self._begun = list(tokens), None
+
+    @property
+    def drafter_has_begun(self) -> bool:
+        """Whether the drafter has begun an answer to the text, so that it can read the text."""
+        return self._begun is self.drafter
 
     def _begin(self, sampler: Sampler) -> float:
         """Start the drafter, and return its seconds, which are reported with those of the first round.
@@ -97,6 +104,7 @@ class Session:
         """
         started = self._clock()
         self.drafter.begin(self.tokens, sampler)
+        self._begun = self.drafter
         return self._clock() - started
 
     def _reading(self, prompt: Sequence[int], scores: int | None) -> Iterator[Reading | Scored]:
@@ -105,6 +113,7 @@ class Session:
         if scores is not None:
             # A token that is in the cache already has no row of logits any more.
             self.target.rewind(0)
+        self._begun = None
         previous, reused = self.tokens, self._rewind_to_common(prompt)
         self.stats = Stats(prompt_tokens=len(prompt), reused_tokens=reused)
         yield Reading(reused, len(prompt))

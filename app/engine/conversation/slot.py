@@ -11,6 +11,7 @@ from app.engine.conversation.answer_run import AnswerRun, AnswerStart, Events
 from app.engine.conversation.drafting import Drafting
 from app.engine.conversation.kept_states import LEAST, reopen
 from app.engine.conversation.messages import Explained, Message
+from app.engine.conversation.pause_reading import read_in_pause
 from app.engine.conversation.round_history import RoundHistory
 from app.engine.conversation.session import Session
 from app.engine.conversation.transcript import Transcript
@@ -168,6 +169,10 @@ class Slot:
         memory, tokens = self._drafting.memory, self.session.tokens
         if memory is not None and start.in_conversation and len(tokens) > len(start.prompt):
             memory.keep(tokens, len(start.prompt))
+
+    def read_in_pause(self) -> None:
+        """Let the draft models read the last answer; raises Cancelled for a more urgent job."""
+        read_in_pause(self.session, self._drafting)
 
     def explain(self, settings: Question) -> Iterator[Message]:
         """Yield what drafting costs and gains here, and the draft length that follows from it.

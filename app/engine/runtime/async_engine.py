@@ -27,7 +27,7 @@ class AsyncEngine:
 
     def __init__(self, plan: LoadPlan, clock: Clock = time.perf_counter) -> None:
         """Take the load plan; nothing is loaded before `load`."""
-        self._engine = Engine(lambda abort: Worker(plan, abort, clock))
+        self._engine = Engine(lambda abort: Worker(plan, abort, clock), Worker.read_in_pause)
 
     async def load(self, on_progress: Progress = lambda _, __: None, plan: LoadPlan | None = None) -> Ready:
         """Load target and drafter; `on_progress` is called in the loop with a name and the share read, 0 to 1.

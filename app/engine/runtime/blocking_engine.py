@@ -36,7 +36,7 @@ class LineEngine:
 
     def __init__(self, plan: LoadPlan, notices: Notices, *, chats: bool = True) -> None:
         """Take the load plan, the output for notes, and whether notes about chats are shown."""
-        self._engine = Engine(lambda abort: Worker(plan, abort, time.perf_counter))
+        self._engine = Engine(lambda abort: Worker(plan, abort, time.perf_counter), Worker.read_in_pause)
         self._notices = notices
         self._chats = chats
         self._ticket: Ticket | None = None

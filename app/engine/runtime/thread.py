@@ -57,14 +57,20 @@ class Ticket:
 class Engine:
     """Engine with one thread that runs jobs; every method may be called from any thread."""
 
-    def __init__(self, make_worker: Callable[[AbortFlag], Worker]) -> None:
-        """Start the thread, which makes, uses and closes the worker."""
+    def __init__(self, make_worker: Callable[[AbortFlag], Worker], in_pauses: Job | None = None) -> None:
+        """Start the thread, which makes, uses and closes the worker.
+
+        `in_pauses` is done after an answer, while no other job waits, and ends for the next one; None: nothing is.
+        """
         self._abort = AbortFlag()
         self._changed = threading.Condition()
         self._turns = count()
         self._waiting: list[Ticket] = []
         self._active: list[Ticket] = []
         self._current: Ticket | None = None
+        self._in_pauses = in_pauses
+        self._pause_begins = False
+        """Whether something is left to do in the next pause: an answer has ended, or what was done then was stopped."""
         self._closing = False
         self._failure: LocalspecError | None = None
         self._thread = threading.Thread(target=self._run, args=(make_worker,), name="engine", daemon=True)
@@ -97,8 +103,8 @@ class Engine:
                 return ticket
             ticket.turn = next(self._turns)
             self._waiting.append(ticket)
-            if urgency < Urgency.IDLE and claim is not Claim.NOTHING:
-                self._call_off_idle()
+            if urgency < Urgency.IDLE:
+                self._call_off_idle(all_of_it=claim is not Claim.NOTHING)
             self._changed.notify()
         return ticket
 
@@ -169,12 +175,16 @@ class Engine:
                 ready = [*self._active, *(ticket for ticket in self._waiting if self._may_begin(ticket, worker))]
                 if ready:
                     return self._take(min(ready, key=self._rank))
+                if self._pause_begins and self._in_pauses is not None:
+                    self._pause_begins = False
+                    return self._take(Ticket(self._in_pauses, lambda _: None, Claim.ALL, Urgency.IDLE, None))
                 self._changed.wait(_seconds_left(self._waiting))
 
     def _take(self, ticket: Ticket) -> Ticket:
         """Make a ticket the current one; a cancelled one goes on with the abort flag raised."""
         if ticket in self._waiting:
             self._waiting.remove(ticket)
+        if ticket not in self._active:
             self._active.append(ticket)
         # A job whose pass was shared has used no turn of its own yet.
         return ticket if ticket.wanted is not None and not ticket.cancelled else self._turn_of(ticket)
@@ -207,9 +217,10 @@ class Engine:
             return not claims
         return Claim.ALL not in claims and claims.count(Claim.SLOT) < worker.slots
 
-    def _call_off_idle(self) -> None:
+    def _call_off_idle(self, *, all_of_it: bool) -> None:
+        """Cancel background work, or only what is done in pauses, which goes on in the next one."""
         for ticket in (*self._active, *self._waiting):
-            if ticket.urgency is Urgency.IDLE:
+            if ticket.urgency is Urgency.IDLE and (all_of_it or ticket.job is self._in_pauses):
                 ticket.cancelled = True
                 if self._current is ticket:
                     self._abort.set()
@@ -271,7 +282,11 @@ class Engine:
         with self._changed:
             self._active.remove(ticket)
             self._current = None
+            self._pause_begins |= ticket.urgency is Urgency.ANSWER or self._is_stopped_pause(ticket)
         self._tell(ticket, None)
+
+    def _is_stopped_pause(self, ticket: Ticket) -> bool:
+        return ticket.job is self._in_pauses and ticket.cancelled
 
     def _tell(self, ticket: Ticket, message: Message | None) -> None:
         """Pass a message to the listener; a failing listener ends its own job and no other."""

@@ -22,6 +22,7 @@ from models.abort import AbortFlag
 from models.base import Vocab
 from models.errors import LocalspecError
 from models.states.writer import StateWriter
+from models.system.power import on_battery
 from models.text.tool_calls import CallFormat
 
 
@@ -166,6 +167,12 @@ class Worker:
         """Keep what the caches hold of a conversation for a later run; stops early for a more urgent job."""
         if self._writer is not None and self._slots:
             keep(self._slot.session, key, self._writer, self._abort, leaving=leaving)
+        yield from ()
+
+    def read_in_pause(self) -> Iterator[Message]:
+        """Let the draft models read the last answer while nothing else is wanted; not on a battery."""
+        if self._slots and not on_battery():
+            self._slot.read_in_pause()
         yield from ()
 
     def unload(self) -> Iterator[Message]:

@@ -65,7 +65,7 @@ class EngineLink:
 
     def __init__(self, plan: LoadPlan, post: Post, clock: Clock = time.perf_counter) -> None:
         """Start the engine's thread. `post` takes a message from any thread; `clock` returns seconds."""
-        self._engine = Engine(lambda abort: Worker(plan, abort, clock))
+        self._engine = Engine(lambda abort: Worker(plan, abort, clock), Worker.read_in_pause)
         self._post = post
         self._jobs = 0
         self._lock = threading.Lock()
