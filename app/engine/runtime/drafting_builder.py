@@ -88,9 +88,9 @@ class DraftingBuilder:
         return self._measurements.target_curve(target, [width for width in QUICK_WIDTHS if width <= widest])
 
     def _models(self, spec: DrafterSpec, target: LanguageModel, curve: VerifyCurve) -> tuple[list[ModelDrafter], Notes]:
-        """Return the draft models or the head of a spec; for "auto" alone a head, or the standing model if it pays.
+        """Return the draft models or the head of a spec; for "auto" alone a head, if there is one.
 
-        A named draft model comes first, with the standing model beside it where that pays: the controller chooses.
+        After a head or a named draft model comes the standing model, where it may pay: the controller chooses.
         """
         if spec.model:
             return named_models(self._opener, spec, self._plan.standing, target, curve.measured)
@@ -102,8 +102,13 @@ class DraftingBuilder:
         if spec.kind != AUTO:
             return [], ()
         head, notes = self._head(target)
-        found = head or self._opener.standing_model(target, curve.measured)
-        return [found] if found else [], notes
+        try:
+            standing = self._opener.standing_model(target, curve.measured)
+        except BaseException:
+            if head is not None:
+                head.close()
+            raise
+        return [found for found in (head, standing) if found is not None], notes
 
     def _head(self, target: LanguageModel) -> tuple[ModelDrafter | None, Notes]:
         """Return the head of a target that needs no flag; one that fails is no reason to fail."""
@@ -116,9 +121,7 @@ class DraftingBuilder:
         self, spec: DrafterSpec, target: LanguageModel, models: list[ModelDrafter], curve: VerifyCurve, exact: int
     ) -> Drafting:
         measurements = self._measurements
-        # A head of the target's own has no name.
-        names = (*(name for name in (spec.model, self._plan.standing) if name), "")
-        costs = [self._cost(model, name) for model, name in zip(models, names, strict=False)]
+        costs = [self._cost(model, spec.model if place == 0 else "") for place, model in enumerate(models)]
         branches = (bool(models) or drafts_trees(spec.kind)) and measurements.exact_branches(target)
         adaptive = AdaptiveController(curve, AnswerSettings(target.max_rows - 1), *costs)
         drafting = self.together(spec, target, one_of(models), adaptive, exact - 1)
@@ -126,9 +129,9 @@ class DraftingBuilder:
         curves = [(target, curve), *((model.model, cost.curve) for model, cost in zip(models, costs, strict=True))]
         return replace(drafting, exact_branches=branches, doubt_costs=partial(measurements.doubt, curves))
 
-    def _cost(self, model: ModelDrafter, name: str) -> ModelCost:
-        """Return the cost of a draft model of this name, or of a head."""
-        is_tuned = isinstance(model, HeadDrafter) or self._opener.is_tuned(name)
+    def _cost(self, model: ModelDrafter, named: str) -> ModelCost:
+        """Return the cost of a head, or of a draft model: the `named` one, or the standing one, which has no name."""
+        is_tuned = isinstance(model, HeadDrafter) or self._opener.is_tuned(named or self._plan.standing)
         return cost_of(model, self._measurements.draft_curve(model.model), is_tuned=is_tuned)
 
     def together(
