@@ -146,11 +146,11 @@ def test_a_long_page_is_paged_and_fits_the_terminal(size: tuple[int, int], tmp_p
 
 
 def test_a_page_that_fits_is_not_paged_and_no_color_is_respected(tmp_path: Path) -> None:
-    coloured = on_terminal(tmp_path, "heads", size=(100, 120), extra={"PAGER": "false", "NO_COLOR": None})
+    coloured = on_terminal(tmp_path, "heads", size=(100, 160), extra={"PAGER": "false", "NO_COLOR": None})
     assert coloured.exit_code() == 0
     assert "Which heads work" in coloured.text
     assert b"\x1b[1;36m" in bytes(coloured.bytes)
-    plain = on_terminal(tmp_path, "heads", size=(100, 120), extra={"PAGER": "false", "NO_COLOR": "1"})
+    plain = on_terminal(tmp_path, "heads", size=(100, 160), extra={"PAGER": "false", "NO_COLOR": "1"})
     assert plain.exit_code() == 0
     assert "Which heads work" in plain.text
     assert b"36m" not in bytes(plain.bytes)

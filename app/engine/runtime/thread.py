@@ -54,6 +54,24 @@ class Ticket:
         return self.messages is None and self.deadline is not None and time.monotonic() > self.deadline
 
 
+class PauseWork:
+    """The job that is done after an answer while no other one waits."""
+
+    def __init__(self, job: Job | None) -> None:
+        self.job = job
+        """The job; None: nothing is done."""
+        self._is_left = False
+
+    def after(self, ticket: Ticket) -> None:
+        """Take that a job has ended: after an answer there is something to do, and after a stop something is left."""
+        self._is_left |= ticket.urgency is Urgency.ANSWER or (ticket.job is self.job and ticket.cancelled)
+
+    def begin(self) -> Ticket | None:
+        """Return its ticket, once; None where nothing is left to do."""
+        is_left, self._is_left = self._is_left, False
+        return Ticket(self.job, lambda _: None, Claim.ALL, Urgency.IDLE, None) if is_left and self.job else None
+
+
 class Engine:
     """Engine with one thread that runs jobs; every method may be called from any thread."""
 
@@ -68,9 +86,7 @@ class Engine:
         self._waiting: list[Ticket] = []
         self._active: list[Ticket] = []
         self._current: Ticket | None = None
-        self._in_pauses = in_pauses
-        self._pause_begins = False
-        """Whether something is left to do in the next pause: an answer has ended, or what was done then was stopped."""
+        self._pauses = PauseWork(in_pauses)
         self._closing = False
         self._failure: LocalspecError | None = None
         self._thread = threading.Thread(target=self._run, args=(make_worker,), name="engine", daemon=True)
@@ -175,9 +191,8 @@ class Engine:
                 ready = [*self._active, *(ticket for ticket in self._waiting if self._may_begin(ticket, worker))]
                 if ready:
                     return self._take(min(ready, key=self._rank))
-                if self._pause_begins and self._in_pauses is not None:
-                    self._pause_begins = False
-                    return self._take(Ticket(self._in_pauses, lambda _: None, Claim.ALL, Urgency.IDLE, None))
+                if (ticket := self._pauses.begin()) is not None:
+                    return self._take(ticket)
                 self._changed.wait(_seconds_left(self._waiting))
 
     def _take(self, ticket: Ticket) -> Ticket:
@@ -220,7 +235,7 @@ class Engine:
     def _call_off_idle(self, *, all_of_it: bool) -> None:
         """Cancel background work, or only what is done in pauses, which goes on in the next one."""
         for ticket in (*self._active, *self._waiting):
-            if ticket.urgency is Urgency.IDLE and (all_of_it or ticket.job is self._in_pauses):
+            if ticket.urgency is Urgency.IDLE and (all_of_it or ticket.job is self._pauses.job):
                 ticket.cancelled = True
                 if self._current is ticket:
                     self._abort.set()
@@ -282,11 +297,8 @@ class Engine:
         with self._changed:
             self._active.remove(ticket)
             self._current = None
-            self._pause_begins |= ticket.urgency is Urgency.ANSWER or self._is_stopped_pause(ticket)
+            self._pauses.after(ticket)
         self._tell(ticket, None)
-
-    def _is_stopped_pause(self, ticket: Ticket) -> bool:
-        return ticket.job is self._in_pauses and ticket.cancelled
 
     def _tell(self, ticket: Ticket, message: Message | None) -> None:
         """Pass a message to the listener; a failing listener ends its own job and no other."""

@@ -20,6 +20,7 @@ from tiny_heads import (
 )
 from tiny_medusa import write_computed_medusa
 
+from app.engine.control import adaptive_controller
 from app.engine.conversation.messages import Ended, Ready, Said
 from app.engine.conversation.session import Session
 from app.engine.decoding.controller import FixedLength
@@ -27,8 +28,10 @@ from app.engine.decoding.ending import Ending
 from app.engine.decoding.origins import Origin, origins
 from app.engine.decoding.request import Question
 from app.engine.decoding.round import Round
+from app.engine.runtime import load
 from app.engine.runtime.load import LoadPlan
 from app.engine.runtime.worker import Worker
+from drafters.alternatives import parts_of
 from drafters.base import NullDrafter
 from drafters.blocks import head_drafter
 from drafters.head import HeadDrafter
@@ -171,11 +174,12 @@ def test_drawn_drafts_come_from_the_heads_own_distribution(
 class Chat:
     """A worker that is used as a chat uses it."""
 
-    def __init__(self, model: Path, draft: str, folder: Path, slots: int = 1, context: int = 256) -> None:
+    def __init__(
+        self, model: Path, draft: str, folder: Path, slots: int = 1, context: int = 256, standing: str = ""
+    ) -> None:
         options = LlamaOptions(context_size=context, threads=1, extra_buffers=False)
-        plan = LoadPlan(
-            str(model), parse_drafter(draft), options, folder / f"memory-{draft.rpartition('/')[2]}.json", slots=slots
-        )
+        memory = folder / f"memory-{draft.rpartition('/')[2]}.json"
+        plan = LoadPlan(str(model), parse_drafter(draft), options, memory, slots=slots, standing=standing)
         self.abort = AbortFlag()
         self.worker = Worker(plan, self.abort, time.perf_counter)
         (self.ready,) = [each for each in self.worker.load(lambda *_: None) if isinstance(each, Ready)]
@@ -312,6 +316,43 @@ def test_a_head_beside_its_target_drafts_with_no_flag(files: dict[str, Path], tm
         assert chat.ready.drafter == "suffix+eagle3"
     finally:
         chat.worker.close()
+
+
+@pytest.mark.parametrize(
+    ("target", "head", "beside"), [("own", "mtp", "model:standing"), ("target", "eagle3", "model:standing")]
+)
+def test_the_standing_model_is_loaded_beside_a_head_and_either_keeps_the_text(
+    files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, head: str, beside: str
+) -> None:
+    monkeypatch.setattr(load, "reason_against", lambda *_: "")
+    standing = tiny_gguf.write_llama(tmp_path / "standing.gguf", noise=0.05, chat_template=tiny_gguf.CHATML_TEMPLATE)
+    chatting = write_hybrid_with_head(tmp_path / "own.gguf", n_ctx=1024, chat_template=tiny_gguf.CHATML_TEMPLATE)
+    model, texts = chatting if target == "own" else files[target], ["hello thing", "and then?"]
+    plain = Chat(model, "off", tmp_path)
+    try:
+        wanted = [plain.ask(texts[:1]).answer, plain.ask([texts[0], "so", texts[1]]).answer]
+    finally:
+        plain.worker.close()
+    for used in (head, beside):
+        monkeypatch.setattr(
+            adaptive_controller,
+            "quickest",
+            lambda state, *_, used=used: next(one for one in state.models.all if one.name == used),
+        )
+        chat = Chat(model, "auto", tmp_path, slots=2, standing=str(standing))
+        try:
+            assert chat.ready.drafter == f"suffix+{head}+{beside}"
+            for slot in chat.worker._slots:
+                assert [part.name for part in parts_of(slot.drafting.model)] == [head, beside]
+            assert [chat.ask(texts[:1]).answer, chat.ask([texts[0], "so", texts[1]]).answer] == wanted
+        finally:
+            chat.worker.close()
+
+
+def test_a_standing_model_that_does_not_pay_stays_out_beside_a_head(files: dict[str, Path], tmp_path: Path) -> None:
+    chat = Chat(files["target"], "auto", tmp_path, standing="no such model.gguf")
+    chat.worker.close()
+    assert chat.ready.drafter == "suffix+eagle3"
 
 
 @pytest.mark.parametrize(("draft", "is_loaded"), [("off", False), ("suffix", False), ("mtp", True), ("auto", True)])

@@ -22,6 +22,7 @@ def write_hybrid_with_head(
     n_embd: int = 64,
     copies: bool = True,
     head_alone: bool = False,
+    chat_template: str = "",
 ) -> Path:
     """Write a qwen35: recurrent layers, a layer of attention, and one that drafts; return `path`.
 
@@ -34,6 +35,8 @@ def write_hybrid_with_head(
         file.heads()
         keys.add_feed_forward_length(2 * n_embd)
         keys.add_uint32("qwen35.nextn_predict_layers", 1)
+        if chat_template:
+            keys.add_chat_template(chat_template)
         keys.add_uint32("qwen35.full_attention_interval", 2)
         keys.add_key_length(n_embd // tiny._HEADS)
         keys.add_value_length(n_embd // tiny._HEADS)
