@@ -16,6 +16,8 @@ _TURN = 0.5
 """Seconds in which a loop has heard of all signals that came while it stood still."""
 meant_for_others: set[int] = set()
 """Signals that came while another program had the terminal, and were its own; the loop hears of them afterwards."""
+_came_before: list[int] = []
+"""Signals that came before the loop listened to them."""
 _ENDING = (
     "SIGTERM SIGHUP SIGQUIT SIGINT SIGABRT SIGUSR1 SIGUSR2 SIGALRM SIGVTALRM SIGPROF SIGXCPU SIGIO SIGPWR SIGSTKFLT"
 )
@@ -29,6 +31,9 @@ def leave_at_signals(leave: Callable[[int], object]) -> None:
         # Windows has few of them, and its loop listens to none.
         with suppress(NotImplementedError):
             loop.add_signal_handler(number, partial(_leave, leave, number))
+    # The exception of an earlier one is lost where Python ignores exceptions, as in a finalizer.
+    for number in _came_before:
+        loop.call_soon(_leave, leave, number)
 
 
 def _leave(leave: Callable[[int], object], number: int) -> None:
@@ -49,9 +54,11 @@ def _signals_leave() -> Iterator[None]:
     """Leave by an exception at a signal that comes before the loop listens to it, or when it no longer does."""
 
     def leave(number: int, _: FrameType | None) -> None:
+        _came_before.append(number)
         raise SystemExit(128 + number)
 
     before = {}
+    _came_before.clear()
     for number in ending_signals():
         # Only the main thread may ask for signals, and some systems keep a few to themselves.
         with suppress(OSError, ValueError):

@@ -72,6 +72,14 @@ def test_a_signal_while_the_screen_takes_the_terminal_gives_it_back(tmp_path: Pa
         assert is_given_back(chat)
 
 
+def test_a_signal_whose_exception_was_lost_ends_the_screen_all_the_same(tmp_path: Path) -> None:
+    lost = SIGNALLED.replace("    os.kill(", "    with contextlib.suppress(SystemExit):\n        os.kill(")
+    program = f"import contextlib\n{lost}"
+    with closing(PseudoTerminal(["-c", program, "_disable_line_wrap", *ENDLESS[2:]], tmp_path)) as chat:
+        assert chat.exit_code() == 128 + signal.SIGQUIT
+        assert is_given_back(chat)
+
+
 @pytest.mark.parametrize("first", ["-m app run toy -c 2000", "-m app run -m toy-fim -c 4000 --edit code.py"])
 def test_after_a_kill_the_next_start_there_tells_once_how_to_reset(tmp_path: Path, first: str) -> None:
     first = first.replace("code.py", str(tmp_path / "code.py"))
