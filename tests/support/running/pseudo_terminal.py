@@ -2,6 +2,7 @@
 
 import os
 import pty
+import signal
 import struct
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from fcntl import ioctl
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,15 @@ ENDLESS = ("-m", "app", "run", "toy", "--seed", "3", "-c", "200000", "--temp", "
 """A chat with endless answers, until a test stops them."""
 CONVERSATIONS = ".local/share/localspec/conversations.db"
 """Path of the saved conversations in a chat's home."""
+
+
+def _as_from_a_terminal(*, controls: bool) -> None:
+    """Let a child process heed all keys of its terminal, also where the tests run in the background of a shell."""
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+    if controls:
+        # Only the terminal of a session tells it of another size.
+        ioctl(0, termios.TIOCSCTTY, 0)
 
 
 class PseudoTerminal:
@@ -59,8 +70,7 @@ class PseudoTerminal:
             stdout=theirs,
             stderr=theirs,
             start_new_session=True,
-            # Only the terminal of a session tells it of another size.
-            preexec_fn=(lambda: ioctl(0, termios.TIOCSCTTY, 0)) if controls else None,
+            preexec_fn=partial(_as_from_a_terminal, controls=controls),
         )
         os.close(theirs)
         self._reader = threading.Thread(target=self._read, daemon=True)
