@@ -49,6 +49,7 @@ def test_a_head_is_made_measured_and_kept_beside_its_card(home: Path, target: Pa
     record = json.loads((home / "record.json").read_text())
     file = Path(record["kept"])
     assert record["type"] == "forge"
+    assert not [*work_of(home).glob("trial*")], "a drafter that was kept is tried anew the next time"
     assert record["made"]["tokens"] > 500
     assert record["made"]["places"] == 0
     assert {(arm["temperature"], arm["length"]) for arm in record["measured"]["arms"]} == {

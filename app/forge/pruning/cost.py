@@ -61,9 +61,7 @@ def _drafting(lengths: Sequence[float], length: int, step: float, passes: Mappin
 
 
 def pass_ratios(job: Job) -> dict[int, float]:
-    """Return the time of the target's passes by width over that of a token: of those that verify, and of one that reads
-    a prompt.
-    """
+    """Return the time of the target's passes over that of a token, by width: verifying ones, and one over a prompt."""
     model = _opened(job, job.request.target, screens=False)
     try:
         verifying = measure_steady(model, time.perf_counter, range(1, LONGEST + 2), _SECONDS)

@@ -3,16 +3,25 @@
 import queue
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import cast
+from unittest.mock import Mock
 
 import pytest
 
 from app.engine.conversation.messages import Message
 from app.engine.conversation.session import Reading
+from app.engine.runtime import worker as worker_module
+from app.engine.runtime.async_engine import AsyncEngine
+from app.engine.runtime.blocking_engine import LineEngine, Notices
+from app.engine.runtime.load import LoadPlan
 from app.engine.runtime.thread import Claim, Engine, Urgency
 from app.engine.runtime.worker import Worker
+from app.ui.chat.link import EngineLink
+from drafters.registry import parse_drafter
 from models.abort import AbortFlag
 from models.errors import Cancelled
+from models.llama.load import LlamaOptions
 
 SOON = 10.0
 """Seconds after which a test that waits has failed."""
@@ -113,6 +122,30 @@ def test_what_has_ended_is_not_done_again_before_the_next_answer(pauses: Pauses)
     assert [idle.get(timeout=SOON) for _ in range(2)] == [Reading(1, 1), None]
     pauses.job("next")
     assert [pauses.begun.get(timeout=SOON) for _ in range(4)] == ["completion", "idle", "next", "pause"]
+
+
+def test_every_front_lets_the_draft_models_read_in_pauses() -> None:
+    plan = LoadPlan("toy", parse_drafter("off"), LlamaOptions(), Path("memory.json"))
+    notices = cast("Notices", None)
+    for front in (LineEngine(plan, notices), AsyncEngine(plan), EngineLink(plan, lambda _: None)):
+        try:
+            assert front._engine._pauses.job is Worker.read_in_pause
+        finally:
+            front._engine.close()
+
+
+@pytest.mark.parametrize(("battery", "read"), [(True, 0), (False, 1), (None, 1)])
+def test_on_a_battery_nothing_is_read(monkeypatch: pytest.MonkeyPatch, battery: bool | None, read: int) -> None:
+    monkeypatch.setattr(worker_module, "on_battery", lambda: battery)
+    monkeypatch.setattr(Worker, "_slot", property(lambda _: asked))
+    asked = Mock()
+    worker = Worker(LoadPlan("toy", parse_drafter("off"), LlamaOptions(), Path("memory.json")), AbortFlag(), float)
+    worker._slots = [asked]
+    assert list(worker.read_in_pause()) == []
+    assert asked.read_in_pause.call_count == read
+    worker._slots = []
+    assert list(worker.read_in_pause()) == []
+    assert asked.read_in_pause.call_count == read
 
 
 def test_closing_ends_the_pause() -> None:
