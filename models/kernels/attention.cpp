@@ -6,85 +6,15 @@
 //
 // It takes the place of `ggml_compute_forward_flash_attn_ext`, to which goes on what is not for it.
 
-#include "attention_rows.h"
+#include "attention_chunk.h"
 
 #include <vector>
 
 namespace {
 
-constexpr int64_t PARTIALS = 4 << 20;  // floats: most of what chunks come to before they are joined
-
-// One chunk of one group of heads, for tokens from `token` of a text on.
-struct Work {
-    const Call &call;
-    const Shared &shared;
-    int64_t text, group, chunk, token;
-    bool all_groups;  // whether this thread does the chunk for all groups, one after the other
-
-    int64_t token_of(int64_t row) const { return row / call.heads_of_a_group(); }
-    int64_t head_of(int64_t row) const { return group * call.heads_of_a_group() + row % call.heads_of_a_group(); }
-    Seen seen_by(int64_t row) const {
-        const int64_t count = shared.counts[token_of(row)] - chunk * CHUNK;
-        return {shared.cells + token_of(row) * call.cells + chunk * CHUNK, std::clamp<int64_t>(count, 0, CHUNK)};
-    }
-    // What is to be fetched for the first rows: for all groups at once where they follow, as it lies side by side.
-    Fetched fetched() const {
-        Fetched of{call.slices(call.k, text, group), call.slices(call.v, text, group)};
-        if (all_groups) of.keys.vectors *= call.groups, of.values.vectors *= call.groups;
-        return of;
-    }
-    Partial *partial_of(int64_t row) const {
-        const int64_t place = (token_of(row) * call.heads + head_of(row)) * call.chunks + chunk;
-        return reinterpret_cast<Partial *>(shared.partials + place * partial_size(call));
-    }
-};
-
-// Rows that all see the beginning of what one of them sees.
-template <class Keys, class Values, int ROWS> void attend_rows(const Work &work, int64_t row, const Seen &all) {
-    const Call &call = work.call;
-    const float *queries[ROWS];
-    Partial *to[ROWS];
-    alignas(64) float scores[ROWS][CHUNK];
-    for (int r = 0; r < ROWS; r++) {
-        queries[r] = call.query(work.text, work.token + work.token_of(row + r), work.head_of(row + r));
-        to[r] = work.partial_of(row + r);
-    }
-    const Fetched fetched = work.fetched();
-    const bool first = row == 0 && !(work.all_groups && work.group > 0);
-    score<Keys, Values, ROWS>(scores, queries, call.slices(call.k, work.text, work.group), all, first ? &fetched : nullptr);
-    for (int r = 0; r < ROWS; r++)
-        weigh(scores[r], work.seen_by(row + r).count, all.count, call.scale, to[r]->largest, to[r]->sum);
-    gather<Values, ROWS>(to, scores, call.slices(call.v, work.text, work.group), all);
-}
-
-// Whether rows can be done together, and what the one sees that sees most.
-bool together(const Work &work, int64_t row, int rows, Seen &all) {
-    all = work.seen_by(row);
-    for (int r = 1; r < rows; r++)
-        if (const Seen seen = work.seen_by(row + r); seen.count > all.count) all = seen;
-    for (int r = 0; r < rows; r++) {
-        const Seen seen = work.seen_by(row + r);
-        if (seen.count == 0) return false;
-        if (seen.cells != all.cells && memcmp(seen.cells, all.cells, seen.count * sizeof *seen.cells)) return false;
-    }
-    return true;
-}
-
-// As many rows as are left and can be done together, up to ROWS. Returns how many.
-template <class Keys, class Values, int ROWS> int attend_some(const Work &work, int64_t row, int64_t left) {
-    if (Seen all; ROWS <= left && together(work, row, ROWS, all)) {
-        attend_rows<Keys, Values, ROWS>(work, row, all);
-        return ROWS;
-    }
-    if constexpr (ROWS > 1) return attend_some<Keys, Values, ROWS == 8 ? 6 : ROWS == 6 ? 4 : ROWS - 1>(work, row, left);
-    work.partial_of(row)->largest = NOTHING;
-    return 1;
-}
-
-template <class Keys, class Values> void attend_all(const Work &work, int64_t tokens) {
-    const int64_t rows = tokens * work.call.heads_of_a_group();
-    for (int64_t row = 0; row < rows;) row += attend_some<Keys, Values, MOST_ROWS>(work, row, rows - row);
-}
+constexpr int64_t PARTIALS = 4 << 20;   // floats: most of what chunks come to before they are joined
+constexpr int64_t FETCHED = 256 << 10;  // bytes: chunks up to this size are fetched whole while the one before is computed
+constexpr float LEAD = 1.5f;            // of fetching over reading: what is to come is there before it is needed
 
 // Join what the chunks of a row came to, in order.
 void join(const Call &call, const float *partials, float *out) {
@@ -122,8 +52,8 @@ bool is_ours(const Tensor *out) {
     float bias, cap;
     memcpy(&bias, out->op_params + 1, sizeof bias), memcpy(&cap, out->op_params + 2, sizeof cap);
     return enabled && q->type == F32 && kernel_for(k->type, v->type) && bias == 0 && cap == 0 && !out->src[4] &&
-           k->ne[0] % 32 == 0 && v->ne[0] % (SLICE * 16) == 0 && q->ne[2] % k->ne[2] == 0 && k->ne[2] == v->ne[2] &&
-           q->ne[3] == k->ne[3] && q->ne[3] == v->ne[3] && (!out->src[3] || out->src[3]->ne[2] == 1);
+           k->ne[0] % 32 == 0 && k->ne[0] <= MOST_SIZE && v->ne[0] % (SLICE * 16) == 0 && q->ne[2] % k->ne[2] == 0 &&
+           k->ne[2] == v->ne[2] && q->ne[3] == k->ne[3] && q->ne[3] == v->ne[3] && (!out->src[3] || out->src[3]->ne[2] == 1);
 }
 
 Call call_of(const Tensor *out) {
@@ -139,13 +69,75 @@ Shared *shared_memory(const Call &call, int64_t tokens) {
     static thread_local std::vector<float> partials;
     static thread_local std::vector<int32_t> cells;
     static thread_local std::vector<int64_t> counts;
+    static thread_local std::vector<QueryBlock> queries;
     static thread_local Shared shared;
-    const size_t floats_needed = tokens * call.heads * call.chunks * partial_size(call);
-    if (partials.size() < floats_needed) partials.resize(floats_needed);
-    if (cells.size() < static_cast<size_t>(tokens * call.cells)) cells.resize(tokens * call.cells);
-    if (counts.size() < static_cast<size_t>(tokens)) counts.resize(tokens);
-    shared = {partials.data(), cells.data(), counts.data()};
+    const auto hold = [](auto &memory, size_t needed) {
+        if (memory.size() < needed) memory.resize(needed);
+    };
+    const auto on_a_line = [](float *at) { return reinterpret_cast<float *>((reinterpret_cast<uintptr_t>(at) + 63) / 64 * 64); };
+    hold(partials, tokens * call.heads * call.chunks * partial_size(call) + 16);
+    hold(cells, tokens * call.cells);
+    hold(counts, tokens);
+    hold(queries, tokens * call.heads * call.blocks());
+    shared = {on_a_line(partials.data()), cells.data(), counts.data(), queries.data()};
     return &shared;
+}
+
+// List what a token sees, and write its queries as digits.
+void prepare(const Call &call, const Shared &shared, int64_t text, int64_t token, int64_t i) {
+    const uint16_t *masked = call.mask ? call.masked(text, token + i) : nullptr;
+    shared.counts[i] = list_cells(shared.cells + i * call.cells, masked, call.cells);
+    const int64_t blocks = call.blocks();
+    if (call.k->type == Q8_0)
+        for (int64_t head = 0; head < call.heads; head++)
+            to_digits(shared.queries + (i * call.heads + head) * blocks, call.query(text, token + i, head), blocks);
+}
+
+// Chunks of a slab of tokens, as its threads take them: jobs, each of some steps (a chunk of a group).
+struct Jobs {
+    const Params *params;
+    const Call &call;
+    const Shared &shared;
+    int64_t text, token, tokens;
+
+    // Deep in a text, a thread does all groups of a chunk: memory then gives whole cells, one after the other.
+    int64_t steps() const { return call.chunks >= 2 * params->threads ? call.groups : 1; }
+    int64_t jobs() const { return call.groups * call.chunks / steps(); }
+    // Steps whose cells are fetched together.
+    int64_t fetched() const {
+        const int64_t bytes = CHUNK * call.groups * (call.slices(call.k, 0, 0).bytes + call.slices(call.v, 0, 0).bytes);
+        return bytes <= FETCHED ? steps() : 1;
+    }
+    Ahead ahead_of(int64_t step, float rate) const {
+        const Work work = work_of(step);
+        Ahead ahead{call.slices(call.k, text, work.group), call.slices(call.v, text, work.group), {}, rate};
+        ahead.keys.bytes *= fetched(), ahead.values.bytes *= fetched();
+        if (step < call.groups * call.chunks) ahead.seen = work.seen_by((tokens - 1) * call.heads_of_a_group());
+        return ahead;
+    }
+    Work work_of(int64_t step) const { return {call, shared, text, step % call.groups, step / call.groups, token}; }
+    void work() const;
+};
+
+// Do jobs until there are none. The next one is taken before one is done, so that what it reads can be fetched.
+void Jobs::work() const {
+    Attend *kernel = kernel_for(call.k->type, call.v->type);
+    Ahead first = ahead_of(params->thread * steps(), 1), ahead{};
+    first.fetch(STRIP);
+    bool begun = false;
+    for (int64_t job = params->thread, next; job < jobs(); job = next) {
+        next = engine.add_chunk(params->pool, 1);
+        for (int64_t i = 0; i < steps(); i++) {
+            if (i % fetched() == 0) {
+                const int64_t to_come = i + fetched();
+                ahead = ahead_of(to_come < steps() ? job * steps() + to_come : next * steps(), LEAD / 2 / fetched());
+            }
+            Work work = work_of(job * steps() + i);
+            work.scoring = begun ? &ahead : &first, work.gathering = &ahead;
+            kernel(work, tokens);
+            begun = true;
+        }
+    }
 }
 
 // List what some tokens of a text see, do all chunks of that, and when all are there, join them.
@@ -157,18 +149,9 @@ void attend(const Params *params, const Call &call, int64_t text, int64_t token,
     }
     engine.barrier(params->pool);
     const Shared &shared = **place;
-    for (int64_t i = params->thread; i < tokens; i += params->threads) {
-        const uint16_t *masked = call.mask ? call.masked(text, token + i) : nullptr;
-        shared.counts[i] = list_cells(shared.cells + i * call.cells, masked, call.cells);
-    }
+    for (int64_t i = params->thread; i < tokens; i += params->threads) prepare(call, shared, text, token, i);
     engine.barrier(params->pool);
-    Attend *kernel = kernel_for(call.k->type, call.v->type);
-    // Deep in a text, a thread does all groups of a chunk: memory then gives whole cells, one after the other.
-    const bool all_groups = call.chunks >= 2 * params->threads;
-    const int64_t groups = all_groups ? call.groups : 1, jobs = call.groups * call.chunks / groups;
-    for (int64_t job = params->thread; job < jobs; job = engine.add_chunk(params->pool, 1))
-        for (int64_t i = job * groups; i < (job + 1) * groups; i++)
-            kernel({call, shared, text, i % call.groups, i / call.groups, token, all_groups}, tokens);
+    Jobs{params, call, shared, text, token, tokens}.work();
     engine.barrier(params->pool);
     const int64_t rows = tokens * call.heads, row = call.chunks * partial_size(call);
     float *out = reinterpret_cast<float *>(call.out) + (text * call.tokens + token) * call.heads * call.size;

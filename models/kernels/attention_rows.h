@@ -1,4 +1,4 @@
-// Attention of some rows (a head of a token each) to some cells, and what is known of a call; see `attention.cpp`.
+// Attention of some rows (a head of a token each) to some cells, and the values that describe a call; see `attention.cpp`.
 #pragma once
 
 #include "engine.h"
@@ -6,13 +6,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 namespace {
 
 constexpr int CHUNK = 256;                     // cells
-constexpr int MOST_ROWS = PARTS == 1 ? 8 : 4;  // rows (a head of a token) for which keys and values are read once
-constexpr int SLICE = 4;                       // vectors of a value that are summed at a time, of many rows half as many
-constexpr int AHEAD = 16;                      // cells by which one is fetched before it is needed
+constexpr int MOST_ROWS = PARTS == 1 ? 8 : 4;  // rows (a head of a token) that are scored together
+constexpr int SLICE = 4;                       // vectors of a value: values have a multiple of them
 constexpr float NOTHING = -INFINITY;
 
 struct Halves {
@@ -23,6 +23,7 @@ struct Halves {
 struct BrainFloats {
     static constexpr int BYTES = 64;
     static FORCED floats at(const char *row, int64_t i) { return from_brain_floats(row + 2 * i * LANES); }
+    static FORCED void pair(floats *to, const char *row, int64_t i) { to[0] = at(row, i), to[1] = at(row, i + 1); }
 };
 // Blocks of 32 bytes behind the half that they are multiplied by.
 struct Bytes {
@@ -36,21 +37,28 @@ struct Bytes {
             to[half] = multiply(from_bytes(block + 2 + i * LANES % 32 + half * LANES), d);
     }
 };
+// Numbers that are unpacked already.
+struct Floats {
+    static FORCED floats at(const char *row, int64_t i) {
+        return load_floats(reinterpret_cast<const float *>(row) + i * LANES);
+    }
+    static FORCED void pair(floats *to, const char *row, int64_t i) { to[0] = at(row, i), to[1] = at(row, i + 1); }
+};
 
-// What cells hold of one kind for a group: a slice each.
+// What cells hold of one kind (keys or values) for a group: a slice each.
 struct Slices {
     const char *data;
     uint64_t stride;
-    int64_t vectors;
+    int64_t vectors, bytes;
 
     const char *of(int64_t cell) const { return data + cell * stride; }
-    // Have one near that will be needed soon; of a cell's slices only a part is, so the processor does not foresee it.
-    template <class Numbers> FORCED void fetch(int64_t cell) const {
-        for (int64_t at = 0; at < vectors * LANES / 32 * Numbers::BYTES; at += 64) _mm_prefetch(of(cell) + at, _MM_HINT_T0);
+    // Inlined: GCC takes a function that only fetches for one without effect, and leaves out its calls.
+    FORCED void fetch(int64_t cell) const {
+        for (int64_t at = 0; at < bytes; at += 64) _mm_prefetch(of(cell) + at, _MM_HINT_T0);
     }
 };
 
-// Everything about one call; a row is a head of a token.
+// The tensors and sizes of one call; a row is a head of a token.
 struct Call {
     const Tensor *q, *k, *v, *mask;
     char *out;
@@ -58,11 +66,13 @@ struct Call {
     int64_t size, tokens, heads, groups, texts, cells, chunks;
 
     int64_t heads_of_a_group() const { return heads / groups; }
+    int64_t blocks() const { return k->ne[0] / 32; }  // of a key or query
     const float *query(int64_t text, int64_t token, int64_t head) const {
         return reinterpret_cast<const float *>(q->data + token * q->nb[1] + head * q->nb[2] + text * q->nb[3]);
     }
     Slices slices(const Tensor *of, int64_t text, int64_t group) const {
-        return {of->data + group * of->nb[2] + text * of->nb[3], of->nb[1], of->ne[0] / LANES};
+        const int64_t bytes = of->ne[0] / 32 * (of->type == Q8_0 ? Bytes::BYTES : Halves::BYTES);
+        return {of->data + group * of->nb[2] + text * of->nb[3], of->nb[1], of->ne[0] / LANES, bytes};
     }
     // Halves: 0 where a token attends, minus infinity where it does not.
     const uint16_t *masked(int64_t text, int64_t token) const {
@@ -76,6 +86,22 @@ struct Seen {
     int64_t count;
 
     int64_t cell(int64_t i) const { return cells[i < count ? i : count - 1]; }
+};
+
+// What a thread reads next, fetched while it computes: few cells at a time, since few lines of memory can be on their way.
+struct Ahead {
+    Slices keys, values;
+    Seen seen;
+    float rate;  // cells to fetch for each cell that is read meanwhile
+    int64_t next = 0;
+    float due = 0;
+
+    FORCED void fetch(float cells) {
+        for (due += cells; due >= 1 && next < seen.count; due--, next++) {
+            keys.fetch(seen.cells[next]);
+            values.fetch(seen.cells[next]);
+        }
+    }
 };
 
 int64_t list_cells(int32_t *to, const uint16_t *masked, int64_t cells) {
@@ -96,38 +122,29 @@ int64_t list_cells(int32_t *to, const uint16_t *masked, int64_t cells) {
     return to - begin;
 }
 
-// What the threads share: for each token of a slab its cells, and for each row (a head of a token) its partial results.
-struct Shared {
-    float *partials;
-    int32_t *cells;
-    int64_t *counts;
-};
-
 // What a chunk comes to for a row: the largest score, the sum of e to the scores less that, and values weighed by them.
 struct Partial {
-    float largest, sum;
-    float values[];
+    float largest, sum, unused[14];
+    float values[];  // begin at a line of memory, as a partial does
 };
-int64_t partial_size(const Call &call) { return call.size + 2; }
+int64_t partial_size(const Call &call) { return call.size + static_cast<int64_t>(sizeof(Partial) / sizeof(float)); }
 
-// What is fetched while scores are made: keys some cells ahead, and values, which are needed after the scores.
-struct Fetched {
-    Slices keys, values;
-};
+// `work` gets the first of some rows and, as a type, how many they are: ROWS, then fewer for those that are left.
+template <int ROWS, class Do> FORCED void by_rows(int64_t rows, const Do &work, int64_t row = 0) {
+    for (; rows - row >= ROWS; row += ROWS) work(row, std::integral_constant<int, ROWS>());
+    if constexpr (ROWS > 1)
+        if (row < rows) by_rows<ROWS == 8 ? 6 : ROWS == 6 ? 4 : ROWS - 1>(rows, work, row);
+}
 
-// Scores of some rows for cells, two cells at a time; of an odd number the last one is done twice.
-template <class Keys, class Values, int ROWS>
-INLINE void score(float (*scores)[CHUNK], const float *const *queries, const Slices &keys, const Seen &seen,
-                  const Fetched *fetched) {
-    for (int64_t i = 0; i < seen.count; i += 2) {
-        const char *const two[2] = {keys.of(seen.cell(i)), keys.of(seen.cell(i + 1))};
-        if (fetched) UNROLL for (int c = 0; c < 2; c++) {
-            fetched->keys.fetch<Keys>(seen.cell(i + AHEAD + c));
-            fetched->values.fetch<Values>(seen.cell(i + c));
-        }
+// Scores of some rows for `count` cells, two cells at a time; of an odd number the last one is done twice. `place(i)` is
+// where the key of cell i is.
+template <class Keys, int ROWS, class Place>
+INLINE void score(float *scores, const float *const *queries, int64_t vectors, int64_t count, const Place &place) {
+    for (int64_t i = 0; i < count; i += 2) {
+        const char *const two[2] = {place(i), place(i + 1 < count ? i + 1 : i)};
         floats sums[ROWS][2];
         UNROLL for (int r = 0; r < ROWS; r++) sums[r][0] = sums[r][1] = zeros();
-        for (int64_t v = 0; v < keys.vectors; v += 2) {
+        for (int64_t v = 0; v < vectors; v += 2) {
             floats parts[2][2];
             UNROLL for (int c = 0; c < 2; c++) Keys::pair(parts[c], two[c], v);
             UNROLL for (int half = 0; half < 2; half++)
@@ -137,54 +154,63 @@ INLINE void score(float (*scores)[CHUNK], const float *const *queries, const Sli
                 }
         }
         if constexpr (ROWS == 1) {
-            UNROLL for (int c = 0; c < 2; c++) scores[0][i + c] = total(sums[0][c]);
+            UNROLL for (int c = 0; c < 2; c++) scores[i + c] = total(sums[0][c]);
         } else {
             UNROLL for (int r = 0; r < ROWS; r += 2) {
                 const int other = r + 1 < ROWS ? r + 1 : r;
                 const __m128 four = totals(sums[r][0], sums[r][1], sums[other][0], sums[other][1]);
-                _mm_storel_pi(reinterpret_cast<__m64 *>(scores[r] + i), four);
-                _mm_storeh_pi(reinterpret_cast<__m64 *>(scores[other] + i), four);
+                _mm_storel_pi(reinterpret_cast<__m64 *>(scores + r * CHUNK + i), four);
+                _mm_storeh_pi(reinterpret_cast<__m64 *>(scores + other * CHUNK + i), four);
             }
         }
     }
 }
 
-// Make weights of a row's `count` scores; those up to `end` are nothing. Return the largest score and the sum of weights.
-INLINE void weigh(float *scores, int64_t count, int64_t end, float scale, float &most, float &sum) {
+// Make weights of the scores of some rows: each has its count of them, and those from there up to `end` are nothing.
+template <int ROWS>
+INLINE void weigh(float *scores, const int64_t *counts, int64_t end, float scale, Partial *const *to) {
     end = (end + LANES - 1) / LANES * LANES;
-    std::fill(scores + count, scores + end, NOTHING);
-    floats highest = all_floats(NOTHING), sums = zeros();
-    for (int i = 0; i < end; i += LANES) {
-        const floats value = multiply(load_floats(scores + i), all_floats(scale));
-        store_floats(scores + i, value);
-        highest = larger(highest, value);
+    floats highest[ROWS], sums[ROWS], most[ROWS];
+    UNROLL for (int r = 0; r < ROWS; r++) {
+        std::fill(scores + r * CHUNK + counts[r], scores + r * CHUNK + end, NOTHING);
+        highest[r] = all_floats(NOTHING), sums[r] = zeros();
     }
-    most = largest(highest);
-    for (int i = 0; i < end; i += LANES) {
-        const floats weight = exponential(add(load_floats(scores + i), all_floats(-most)));
-        store_floats(scores + i, weight);
-        sums = add(sums, weight);
+    for (int64_t i = 0; i < end; i += LANES)
+        UNROLL for (int r = 0; r < ROWS; r++) {
+            const floats value = multiply(load_floats(scores + r * CHUNK + i), all_floats(scale));
+            store_floats(scores + r * CHUNK + i, value);
+            highest[r] = larger(highest[r], value);
+        }
+    UNROLL for (int r = 0; r < ROWS; r++) {
+        to[r]->largest = largest(highest[r]);
+        most[r] = all_floats(-to[r]->largest);
     }
-    sum = total(sums);
+    for (int64_t i = 0; i < end; i += LANES)
+        UNROLL for (int r = 0; r < ROWS; r++) {
+            const floats weight = exponential(add(load_floats(scores + r * CHUNK + i), most[r]));
+            store_floats(scores + r * CHUNK + i, weight);
+            sums[r] = add(sums[r], weight);
+        }
+    UNROLL for (int r = 0; r < ROWS; r++) to[r]->sum = total(sums[r]);
 }
 
-template <class Values, int ROWS>
-INLINE void gather(Partial *const *to, const float (*weights)[CHUNK], const Slices &values, const Seen &seen) {
-    constexpr int COUNT = ROWS > MOST_ROWS / 2 ? SLICE / 2 : SLICE;
-    for (int64_t first = 0; first < values.vectors; first += COUNT) {
-        floats sums[ROWS][COUNT];
-        UNROLL for (int r = 0; r < ROWS; r++) UNROLL for (int v = 0; v < COUNT; v++) sums[r][v] = zeros();
-        for (int64_t i = 0; i < seen.count; i++) {
-            const char *value = values.of(seen.cells[i]);
-            UNROLL for (int v = 0; v < COUNT; v++) {
-                const floats part = Values::at(value, first + v);
-                UNROLL for (int r = 0; r < ROWS; r++)
-                    sums[r][v] = multiply_add(part, all_floats(weights[r][i]), sums[r][v]);
-            }
+// Add the values of `count` cells, weighed, to vectors of some rows from vector `at` on: COUNT vectors of each cell, which
+// are at `place(i)`. `first`: there is nothing yet to add to.
+template <class Values, int ROWS, int COUNT, class Place>
+INLINE void gather(Partial *const *to, int64_t at, const float *weights, int64_t count, bool first, const Place &place) {
+    floats sums[ROWS][COUNT];
+    UNROLL for (int r = 0; r < ROWS; r++)
+        UNROLL for (int v = 0; v < COUNT; v++) sums[r][v] = first ? zeros() : load_floats(to[r]->values + (at + v) * LANES);
+    for (int64_t i = 0; i < count; i++) {
+        const char *value = place(i);
+        UNROLL for (int v = 0; v < COUNT; v++) {
+            const floats part = Values::at(value, v);
+            UNROLL for (int r = 0; r < ROWS; r++)
+                sums[r][v] = multiply_add(part, all_floats(weights[r * CHUNK + i]), sums[r][v]);
         }
-        UNROLL for (int r = 0; r < ROWS; r++)
-            UNROLL for (int v = 0; v < COUNT; v++) store_floats(to[r]->values + (first + v) * LANES, sums[r][v]);
     }
+    UNROLL for (int r = 0; r < ROWS; r++)
+        UNROLL for (int v = 0; v < COUNT; v++) store_floats(to[r]->values + (at + v) * LANES, sums[r][v]);
 }
 
 }  // namespace

@@ -54,6 +54,8 @@ _SOURCES = tuple(
         "small_strips.h",
         "small_lanes.h",
         "screen.h",
+        "attention_chunk.h",
+        "attention_bytes.h",
         "attention_rows.h",
         "blocks.h",
         "small_blocks.h",

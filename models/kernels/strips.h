@@ -5,14 +5,15 @@
 
 #include "products.h"
 
+#include <algorithm>
 #include <type_traits>
+#include <x86intrin.h>
 
 namespace {
 
 constexpr int STRIP_COLUMNS = 8;         // for which numbers are loaded once
 constexpr int64_t MOST_STRIPS = 4;       // that are taken apart together, where there are more columns
-// Columns, two and more, for which what is taken apart is used at once: with more of them the compiler would take half as long
-// again. One alone is mostly bound by memory, which comes in a tenth more slowly the less there is to do beside it.
+// Columns for which what is taken apart is used at once: with more of them the compiler would take half as long again.
 #ifdef ADD_QUAD_PRODUCTS
 constexpr int FEW_COLUMNS = 6;
 #else
@@ -218,16 +219,40 @@ void multiply_strip(const Matrices &m, const char *strip, const StripColumn<Of> 
 template <class Of, int COLUMNS = FEW_COLUMNS>
 INLINE void multiply_strip(const Matrices &m, const char *strip, int64_t columns, const StripColumn<Of> *x, floats *out) {
     if (columns == COLUMNS) return multiply_strip<Of, COLUMNS>(m, strip, x, out);
-    if constexpr (COLUMNS > 2) multiply_strip<Of, COLUMNS - 1>(m, strip, columns, x, out);
+    if constexpr (COLUMNS > 1) multiply_strip<Of, COLUMNS - 1>(m, strip, columns, x, out);
 }
+
+// Whether one column is done at once, by what that costs a thread. One column waits for memory most of the time, and how fast
+// memory comes in depends on the work beside it: on a Zen 5 the work of putting numbers down made a pass a tenth faster, on an
+// Ice Lake it made one a fifth slower. Both ways give the same bits.
+class OneColumn {
+public:
+    bool at_once() {
+        calls++;
+        const bool better = cycles[true] <= cycles[false];
+        return calls < TRIALS ? calls % 2 : calls % AGAIN ? better : !better;
+    }
+    void took(bool at_once, uint64_t now, int64_t bytes) {
+        if (bytes < LEAST) return;
+        float &mean = cycles[at_once];
+        const float cost = static_cast<float>(now) / bytes;
+        // Another program may have had the core in between.
+        mean += mean == 0 ? cost : (std::min(cost, 2 * mean) - mean) / 8;
+    }
+
+private:
+    static constexpr unsigned TRIALS = 32, AGAIN = 64;  // calls that try both by turns; then each so many-th tries the other
+    static constexpr int64_t LEAST = 1 << 16;           // bytes of weights, fewer of which say little
+    float cycles[2] = {};                               // of a byte
+    unsigned calls = 0;
+};
 
 // Some strips times all columns. `sums`: all columns of a strip, then of the next.
 template <class Of>
 void multiply_strips(const Matrices &m, const char *weights, int64_t strips, int64_t columns, const StripColumn<Of> *x,
-                     floats *sums) {
+                     floats *sums, bool at_once) {
     const int64_t groups = groups_of<Strips<Of>>(m.blocks), strip_bytes = LANES * m.row_bytes;
-    if constexpr (FEW_COLUMNS > 1)
-        if (columns > 1 && columns <= FEW_COLUMNS) return multiply_strip<Of>(m, weights, columns, x, sums);
+    if (at_once) return multiply_strip<Of>(m, weights, columns, x, sums);
     Taken<Of::PIECES> taken[MOST_STRIPS];
     for (int64_t i = 0; i < strips * columns; i++) sums[i] = zeros();
     for (int64_t g = 0; g < groups; g++) {
@@ -267,15 +292,20 @@ template <class Of> struct Work<Strips<Of>> {
         static thread_local std::vector<floats> sums;
         const int64_t most = columns > STRIP_COLUMNS ? MOST_STRIPS : 1, readable = readable_rows(m);
         if (sums.size() < static_cast<size_t>(most * columns)) sums.resize(most * columns);
+        static thread_local OneColumn one;
+        const bool at_once = columns == 1 ? one.at_once() : columns <= FEW_COLUMNS;
+        const int64_t bytes = (end - row) * m.row_bytes;
+        const uint64_t begun = __rdtsc();
         while (row < end) {
             const int64_t whole = ((end < readable ? end : readable) - row) / LANES;
             const int64_t strips = whole <= 0 ? 1 : whole < most ? whole : most;
             const char *weights = m.weights + row * m.row_bytes;
             if (whole <= 0) weights = padded(m, weights, end - row < LANES ? end - row : LANES);
-            multiply_strips<Of>(m, weights, strips, columns, x, sums.data());
+            multiply_strips<Of>(m, weights, strips, columns, x, sums.data(), at_once);
             for (int64_t s = 0; s < strips; s++, row += LANES)
                 for (int64_t c = 0; c < columns; c++) put_strip(out + c * m.out_stride + row, end - row, sums[s * columns + c]);
         }
+        if (columns == 1) one.took(at_once, __rdtsc() - begun, bytes);
     }
     // Rows from the first one on of which whole groups may be read: behind the last one there may be no memory.
     static int64_t readable_rows(const Matrices &m) {

@@ -34,6 +34,7 @@ INLINE ints bit_and(ints a, ints b) { return _mm512_and_si512(a, b); }
 INLINE ints bit_xor(ints a, ints b) { return _mm512_xor_si512(a, b); }
 INLINE ints looked_up(__m128i table, ints a) { return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(table), a); }
 INLINE ints shift_down(ints a, ints by) { return _mm512_srlv_epi32(a, by); }
+template <int BY> INLINE ints shift_up(ints a) { return _mm512_slli_epi32(a, BY); }
 INLINE ints low_dwords(ints a, ints b) { return _mm512_unpacklo_epi32(a, b); }
 INLINE ints high_dwords(ints a, ints b) { return _mm512_unpackhi_epi32(a, b); }
 INLINE ints low_qwords(ints a, ints b) { return _mm512_unpacklo_epi64(a, b); }
@@ -120,6 +121,7 @@ INLINE ints bit_and(ints a, ints b) { return _mm256_and_si256(a, b); }
 INLINE ints bit_xor(ints a, ints b) { return _mm256_xor_si256(a, b); }
 INLINE ints looked_up(__m128i table, ints a) { return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), a); }
 INLINE ints shift_down(ints a, ints by) { return _mm256_srlv_epi32(a, by); }
+template <int BY> INLINE ints shift_up(ints a) { return _mm256_slli_epi32(a, BY); }
 INLINE ints low_dwords(ints a, ints b) { return _mm256_unpacklo_epi32(a, b); }
 INLINE ints high_dwords(ints a, ints b) { return _mm256_unpackhi_epi32(a, b); }
 INLINE ints low_qwords(ints a, ints b) { return _mm256_unpacklo_epi64(a, b); }
@@ -196,6 +198,38 @@ INLINE void weave(ints *to, ints a, ints b, ints c, ints d) {
     to[0] = low_qwords(low, low_too), to[1] = high_qwords(low, low_too);
     to[2] = low_qwords(high, high_too), to[3] = high_qwords(high, high_too);
 }
+
+// Of 32 bytes at an offset from each lane's place: vector d holds bytes 4d to 4d + 3 of each.
+#ifdef WIDE_VECTORS
+INLINE void load_dwords(ints *to, const char *const *lanes, int64_t offset) {
+    ints pieces[2][4], woven[2][4];
+    UNROLL for (int half = 0; half < 2; half++)
+        UNROLL for (int i = 0; i < 4; i++) {
+            const char *const *lane = lanes + 8 * half + i;
+            const auto first = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(lane[0] + offset));
+            const auto other = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(lane[4] + offset));
+            pieces[half][i] = _mm512_inserti64x4(_mm512_castsi256_si512(first), other, 1);
+        }
+    UNROLL for (int half = 0; half < 2; half++)
+        weave(woven[half], pieces[half][0], pieces[half][1], pieces[half][2], pieces[half][3]);
+    UNROLL for (int d = 0; d < 4; d++) {
+        to[d] = _mm512_shuffle_i32x4(woven[0][d], woven[1][d], 0x88);
+        to[4 + d] = _mm512_shuffle_i32x4(woven[0][d], woven[1][d], 0xDD);
+    }
+}
+#else
+INLINE void load_dwords(ints *to, const char *const *lanes, int64_t offset) {
+    ints woven[2][4];
+    UNROLL for (int half = 0; half < 2; half++) {
+        const char *const *lane = lanes + 4 * half;
+        weave(woven[half], load(lane[0] + offset), load(lane[1] + offset), load(lane[2] + offset), load(lane[3] + offset));
+    }
+    UNROLL for (int d = 0; d < 4; d++) {
+        to[d] = _mm256_permute2x128_si256(woven[0][d], woven[1][d], 0x20);
+        to[4 + d] = _mm256_permute2x128_si256(woven[0][d], woven[1][d], 0x31);
+    }
+}
+#endif
 
 // The sum of all lanes, always in this order: a result must not depend on how many are worked out together.
 INLINE float total(floats a) {

@@ -30,9 +30,9 @@ from kernel_child import (
     drawn_mask,
     run_kernels,
 )
-from kernel_faults import FAULTS, IN_LANES, IN_STRIPS, SHOWN_IN
+from kernel_faults import FAULTS, IN_DIGITS, IN_LANES, IN_STRIPS, SHOWN_IN
 from numpy.typing import NDArray
-from own_kernels import EVERY_BUILD, WIDE, built, built_units, skip_where_impossible
+from own_kernels import EVERY_BUILD, WIDE, built, built_units, has_digits, skip_where_impossible
 from packed import packed
 
 import models.kernels.compiling as compiling
@@ -43,6 +43,10 @@ from models.kernels.takeover import check_engine, engine_folder
 from models.llama.bindings import kernels
 
 Products = dict[str, NDArray[np.float32]]
+Q8_0 = 8
+"""ggml's number of the type."""
+DIGITS, LARGEST_QUERY = "digits", 127 * 256 + 127
+"""Whether a build rounds queries to two digits, beside its results; the largest number that has two."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -149,7 +153,7 @@ def attention(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     answer = tmp_path_factory.mktemp("attention") / "answer.npz"
     library = built(EVERY_BUILD[request.param], tmp_path_factory.getbasetemp())
     run_kernels(library, "attention", answer)
-    return dict(np.load(answer))
+    return {**np.load(answer), DIGITS: np.array(has_digits(EVERY_BUILD[request.param]))}
 
 
 def test_attention_is_what_its_formula_says(attention: Products) -> None:
@@ -157,14 +161,17 @@ def test_attention_is_what_its_formula_says(attention: Products) -> None:
         for heads, groups in HEADS:
             for size in SIZES:
                 for cells in CELLS:
-                    wanted = _attention(kinds, *drawn_attention(heads, groups, size, cells), drawn_mask(cells))
+                    q, k, v = drawn_attention(heads, groups, size, cells)
+                    if attention[DIGITS] and kinds[0] == Q8_0:
+                        q = _in_digits(q)
+                    wanted = _attention(kinds, q, k, v, drawn_mask(cells))
                     seen = attention[f"{name} {heads} {size} {cells} {max(TOKENS)} 1"]
                     assert np.abs(seen - wanted).max() <= 2e-5 * np.abs(wanted).max(), (name, heads, size, cells)
 
 
 def test_attention_does_not_depend_on_the_tokens_beside_it_nor_on_threads(attention: Products) -> None:
     for key, seen in attention.items():
-        if key.endswith(("near", "spread")):
+        if key.endswith(("near", "spread", DIGITS)):
             continue
         *what, tokens, _ = key.split()
         widest = attention[" ".join([*what, str(max(TOKENS)), "1"])]
@@ -174,6 +181,14 @@ def test_attention_does_not_depend_on_the_tokens_beside_it_nor_on_threads(attent
 def test_attention_does_not_depend_on_where_the_cells_are(attention: Products) -> None:
     for name in CACHES:
         assert np.array_equal(attention[f"{name} near"], attention[f"{name} spread"]), name
+
+
+def _in_digits(q: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return queries rounded to 16 bits: 32 numbers share a scale, and the largest has 127 for both of its digits."""
+    blocks = q.reshape(-1, 32)
+    largest = np.abs(blocks).max(axis=1, keepdims=True)
+    numbers = np.rint(blocks * (np.float32(LARGEST_QUERY) / largest))
+    return (numbers * (largest / np.float32(LARGEST_QUERY))).reshape(q.shape)
 
 
 def _attention(
@@ -214,7 +229,7 @@ def _by_32(x: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.floa
 
 # --- broken on purpose ------------------------------------------------------------------------------------------------
 
-ALL_FAULTS = {**FAULTS, **IN_STRIPS, **IN_LANES}
+ALL_FAULTS = {**FAULTS, **IN_STRIPS, **IN_LANES, **IN_DIGITS}
 
 # A fault shows as well in slow code, which is compiled in a third of the time.
 SLOW = ["-O0" if flag == "-O3" else flag for flag in compiling._FLAGS]
@@ -258,7 +273,7 @@ def test_a_kernel_that_reads_behind_the_last_row_would_be_noticed(right_units: l
 @pytest.mark.parametrize("fault", ALL_FAULTS)
 def test_kernels_with_a_fault_are_not_used(fault: str, right_units: list[Path], tmp_path: Path) -> None:
     file, right, wrong, reason = ALL_FAULTS[fault]
-    if fault in (IN_LANES if WIDE else IN_STRIPS):
+    if fault in (IN_LANES if WIDE else IN_STRIPS) or (fault in IN_DIGITS and not (WIDE and has_digits(()))):
         pytest.skip("kernels for this processor are made without that")
     answer = tmp_path / "answer"
     run_kernels(broken(file, right, wrong, right_units, tmp_path, SHOWN_IN.get(fault, "")), "check", answer)

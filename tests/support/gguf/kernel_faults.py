@@ -93,9 +93,9 @@ FAULTS = {
         "attention to q8_0 and f16 come out",
     ),
     "a token that sees what the one beside it sees": (
-        "attention.cpp",
-        "weigh(scores[r], work.seen_by(row + r).count,",
-        "weigh(scores[r], all.count,",
+        "attention_chunk.h",
+        "counts[r] = bunch.work.seen_by(bunch.row + r).count;",
+        "counts[r] = bunch.all.count;",
         "attention to q8_0 and f16",
     ),
     "keys in pieces that depend on the tokens": (
@@ -106,9 +106,9 @@ FAULTS = {
     ),
     "a cell left out": (
         "attention_rows.h",
-        "seen.cell(i + 1))}",
-        "seen.cell(i))}",
-        "attention to q8_0 and f16 come out",
+        "place(i + 1 < count ? i + 1 : i)}",
+        "place(i)}",
+        "f16 come out",
     ),
     "attention not taken over": (
         "attention.cpp",
@@ -258,6 +258,12 @@ IN_STRIPS = {
         "all_dwords(16)",
         "products of IQ4_XS come out wrong",
     ),
+    "one column that is put down and comes out otherwise": (
+        "strips.h",
+        "sums[i] = zeros();",
+        "sums[i] = columns == 1 ? all_floats(1e-6f) : zeros();",
+        "depend on how many are made together",
+    ),
 }
 """Faults of what vectors of 64 bytes are for."""
 IN_LANES = {
@@ -288,7 +294,48 @@ IN_LANES = {
     ),
 }
 """Faults of what is there in place of that for vectors of 32 bytes."""
+IN_DIGITS = {
+    "a zero of keys that is not taken away": (
+        "attention_bytes.h",
+        "0 - KEYS_ZERO * sum",
+        "0 * sum",
+        "attention to q8_0 and f16 come out",
+    ),
+    "a first digit that counts half": (
+        "attention_bytes.h",
+        "shift_up<8>(high[r][s])",
+        "shift_up<7>(high[r][s])",
+        "attention to q8_0 and f16 come out",
+    ),
+    "the scale of another block": (
+        "attention_bytes.h",
+        "cells[lane] + b * Bytes::BYTES, sizeof",
+        "cells[lane] + 0 * Bytes::BYTES, sizeof",
+        "attention to q8_0 and f16 come out",
+    ),
+    "the last cell for all lanes": (
+        "attention_bytes.h",
+        "cells[lane] = keys.of(seen.cell(at + lane))",
+        "cells[lane] = keys.of(seen.cell(at + LANES))",
+        "attention to q8_0 and f16 come out",
+    ),
+    "a lane in another's place": (
+        "vectors.h",
+        "to[4 + d] = _mm512_shuffle_i32x4(woven[0][d], woven[1][d], 0xDD)",
+        "to[4 + d] = _mm512_shuffle_i32x4(woven[1][d], woven[0][d], 0xDD)",
+        "attention to q8_0 and f16 come out",
+    ),
+    "a sum of digits that depends on the rows": (
+        "attention_bytes.h",
+        "sums[r][s] = multiply_add(product, scale, sums[r][s])",
+        "sums[r][s] = multiply_add(product, ROWS > 2 ? multiply(scale, all_floats(1.000001f)) : scale, sums[r][s])",
+        "attention to q8_0 and f16 depend on how many are made together",
+    ),
+}
+"""Where queries are rounded to two digits, and vectors have 64 bytes."""
+
 SHOWN_IN = {
+    "a lane in another's place": "attention.cpp",
     "a sum that depends on the columns beside it": "ternary.cpp",
     "a minimum that is added": "k_quants.cpp",
     "minimums for scales": "k_quants.cpp",
@@ -300,6 +347,7 @@ SHOWN_IN = {
     "another offset of scales": "tables.cpp",
     "another minimum": "small_quants.cpp",
     "a strip's sum that depends on the columns beside it": "k_quants.cpp",
+    "one column that is put down and comes out otherwise": "k_quants.cpp",
     "a row of a strip in another's place": "small_quants.cpp",
     "a strip in another's place": "k_quants.cpp",
     "one column of few in another's place": "tables.cpp",

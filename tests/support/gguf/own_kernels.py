@@ -38,6 +38,12 @@ EVERY_BUILD = builds(
 WIDEST_AND_NARROWEST = builds({"as it is": (), "AVX2, no VNNI": (_NO_AVX512, _NO_VNNI)})
 
 
+def has_digits(flags: tuple[str, ...]) -> bool:
+    """Return whether kernels built with these flags round queries to two digits, to multiply them with keys in Q8_0."""
+    instruction = "avx512_vnni" if WIDE and _NO_AVX512 not in flags else "avx_vnni"
+    return _NO_VNNI not in flags and instruction in processor_flags()
+
+
 @contextmanager
 def llama_cpps_own() -> Iterator[None]:
     kernels().enable(False)
