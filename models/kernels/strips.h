@@ -13,9 +13,9 @@ namespace {
 
 constexpr int STRIP_COLUMNS = 8;         // for which numbers are loaded once
 constexpr int64_t MOST_STRIPS = 4;       // that are taken apart together, where there are more columns
-// Columns for which what is taken apart is used at once: with more of them the compiler would take half as long again.
+// Columns for which what is taken apart is used at once: as many as its numbers, and the sums of all, have registers.
 #ifdef ADD_QUAD_PRODUCTS
-constexpr int FEW_COLUMNS = 6;
+constexpr int FEW_COLUMNS = 8;
 #else
 constexpr int FEW_COLUMNS = 1;
 #endif
@@ -172,10 +172,16 @@ INLINE void add_group(floats *sums, const Taken<Of::PIECES> &w, int64_t pieces, 
     group.end();
 }
 
+// Of up to STRIP_COLUMNS columns. Where so few are mostly done at once, what is left of more is done in powers of two: that
+// takes the compiler half the time.
 template <class Of, int COLUMNS = STRIP_COLUMNS>
 INLINE void add_groups(int64_t columns, floats *sums, const Taken<Of::PIECES> &w, int64_t pieces, const StripColumn<Of> *x) {
-    if (columns == COLUMNS) return add_group<Of, COLUMNS>(sums, w, pieces, x);
-    if constexpr (COLUMNS > 1) add_groups<Of, COLUMNS - 1>(columns, sums, w, pieces, x);
+    if (columns >= COLUMNS) {
+        add_group<Of, COLUMNS>(sums, w, pieces, x);
+        columns -= COLUMNS, sums += COLUMNS, x += COLUMNS;
+    }
+    if constexpr (COLUMNS > 1)
+        if (columns > 0) add_groups<Of, FEW_COLUMNS >= STRIP_COLUMNS ? COLUMNS / 2 : COLUMNS - 1>(columns, sums, w, pieces, x);
 }
 
 // What is needed soon when group `g` of a strip, one of so many, is worked on. Behind the last group comes the first one of as
