@@ -51,8 +51,7 @@ _IN_STRIPS, _STRIPS_AND_ROWS = frozenset({"Q3_K", "Q4_K", "Q5_K", "Q6_K"}), 34
 """Types of which several times 16 rows may be taken together, as strips.h does, and rows to see that it is right."""
 _EXPERTS, _EXPERT_ROWS, _EXPERT_LENGTH = 2, 7, 256
 _COLUMNS = (1, 1, 3, 19)
-"""Widths of the passes: kernels of one column, in both ways that there may be, of several, and of more than are taken at
-once."""
+"""Widths of the passes: kernels of one column (there may be two), of several, and of more than are taken at once."""
 _TOLERANCE = 1e-4
 """Of the largest result: sums of floats in another order differ by less."""
 _BYTES, _BRAIN_FLOATS = 8, 30
