@@ -172,8 +172,8 @@ INLINE void add_group(floats *sums, const Taken<Of::PIECES> &w, int64_t pieces, 
     group.end();
 }
 
-// Of up to STRIP_COLUMNS columns. Where so few are mostly done at once, what is left of more is done in powers of two: that
-// takes the compiler half the time.
+// Of up to STRIP_COLUMNS columns. Where multiply_strip does passes of up to so many, only what is left of wider ones comes here
+// with fewer: it is done in powers of two, so that fewer functions are compiled.
 template <class Of, int COLUMNS = STRIP_COLUMNS>
 INLINE void add_groups(int64_t columns, floats *sums, const Taken<Of::PIECES> &w, int64_t pieces, const StripColumn<Of> *x) {
     if (columns >= COLUMNS) {
@@ -229,8 +229,8 @@ INLINE void multiply_strip(const Matrices &m, const char *strip, int64_t columns
 }
 
 // Whether one column is done at once, by what that costs a thread. One column waits for memory most of the time, and how fast
-// memory comes in depends on the work beside it: on a Zen 5 the work of putting numbers down made a pass a tenth faster, on an
-// Ice Lake it made one a fifth slower. Both ways give the same bits.
+// memory comes in depends on the work beside it. On an Ice Lake to put numbers down makes a pass a fifth slower; on another
+// processor a pass was a tenth faster by it. Both ways give the same bits.
 class OneColumn {
 public:
     bool at_once() {
@@ -238,10 +238,10 @@ public:
         const bool better = cycles[true] <= cycles[false];
         return calls < TRIALS ? calls % 2 : calls % AGAIN ? better : !better;
     }
-    void took(bool at_once, uint64_t now, int64_t bytes) {
+    void took(bool at_once, uint64_t spent, int64_t bytes) {
         if (bytes < LEAST) return;
         float &mean = cycles[at_once];
-        const float cost = static_cast<float>(now) / bytes;
+        const float cost = static_cast<float>(spent) / bytes;
         // Another program may have had the core in between.
         mean += mean == 0 ? cost : (std::min(cost, 2 * mean) - mean) / 8;
     }
