@@ -12,7 +12,8 @@
 namespace {
 
 constexpr int STRIP_COLUMNS = 8;         // for which numbers are loaded once
-constexpr int64_t MOST_STRIPS = 4;       // that are taken apart together, where there are more columns
+constexpr int PAIR = 2;                  // strips that are multiplied together, where there are more columns
+constexpr int64_t MOST_STRIPS = 4;       // and that are taken apart together
 // Columns for which what is taken apart is used at once: as many as its numbers, and the sums of all, have registers.
 #ifdef ADD_QUAD_PRODUCTS
 constexpr int FEW_COLUMNS = 8;
@@ -77,30 +78,37 @@ INLINE void take_thirty_two(ints *to, const char *from, int64_t row_bytes) {
     take_sixteen(to + 4, from + 16, row_bytes);
 }
 
-// Four numbers of a column times four of each row, added to what is there; and N times as many, of COLUMNS columns, which
-// begin at `x(c)`.
-#ifdef ADD_QUAD_PRODUCTS
-INLINE ints add_products_of_four(ints sum, ints w, const int8_t *x) {
-    // Left to itself GCC loads the four by an instruction of its own.
-    asm("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(w), "m"(*reinterpret_cast<const int8_t(*)[4]>(x)));
-    return sum;
+// Four numbers of a column, in all lanes.
+INLINE ints four_at(const int8_t *from) {
+    int32_t four;
+    memcpy(&four, from, sizeof four);
+    return all_dwords(four);
 }
-template <int BITS, int N, int COLUMNS, class X> INLINE void add_products_of_columns(ints *sums, const ints *w, const X &x) {
+// N times four numbers of COLUMNS columns, which begin at `x(c)`, times four of each row of STRIPS strips, which begin at `w(s)`,
+// added to what is there. Numbers of a column are loaded once for all strips: many processors multiply two vectors in the time in
+// which they load one.
+template <int BITS, int N, int STRIPS, int COLUMNS, class W, class X>
+INLINE void add_products_of_columns(ints (*sums)[STRIPS], const W &w, const X &x) {
+#ifdef ADD_QUAD_PRODUCTS
     // Column by column each would wait for the one before.
     UNROLL for (int v = 0; v < N; v++)
-        UNROLL for (int c = 0; c < COLUMNS; c++) sums[c] = add_products_of_four(sums[c], w[v], x(c) + 4 * v);
-}
+        UNROLL for (int c = 0; c < COLUMNS; c++) {
+            const int8_t *from = x(c) + 4 * v;
+            if (STRIPS == 1) {
+                // Left to itself GCC loads the four by an instruction of its own.
+                const auto &four = *reinterpret_cast<const int8_t(*)[4]>(from);
+                asm("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sums[c][0]) : "v"(w(0)[v]), "m"(four));
+                continue;
+            }
+            const ints four = four_at(from);
+            UNROLL for (int s = 0; s < STRIPS; s++) sums[c][s] = ADD_QUAD_PRODUCTS(sums[c][s], w(s)[v], four);
+        }
 #else
-template <int BITS, int N, int COLUMNS, class X> INLINE void add_products_of_columns(ints *sums, const ints *w, const X &x) {
-    const auto four_at = [](const int8_t *from) {
-        int32_t four;
-        memcpy(&four, from, sizeof four);
-        return all_dwords(four);
-    };
     UNROLL for (int c = 0; c < COLUMNS; c++)
-        sums[c] = add_products_of<BITS, N>(sums[c], w, [&](int v) { return four_at(x(c) + 4 * v); });
-}
+        UNROLL for (int s = 0; s < STRIPS; s++)
+            sums[c][s] = add_products_of<BITS, N>(sums[c][s], w(s), [&](int v) { return four_at(x(c) + 4 * v); });
 #endif
+}
 
 // A format of weights, of which `Of` knows the groups and how one is taken apart, `take`, which hands on the numbers piece by
 // piece, with the scales set; and by what numbers are more than they stand for, and whether there are minimums.
@@ -137,52 +145,39 @@ template <class OfBlock, int OF_PIECES, int OF_OFFSET, bool HAS_MINIMUMS> struct
     }
 };
 
-// The sums of a group of a strip times those of COLUMNS columns, piece by piece, added to what there is. A sum comes about in
-// the same way whatever the number of columns.
-template <class Of, int COLUMNS> struct GroupSums {
-    floats *sums, values[COLUMNS];
+// The sums of a group of STRIPS strips times those of COLUMNS columns, piece by piece, added to what there is: those of a strip
+// are at `sums[s]`. A sum comes about in the same way whatever the number of columns and of strips.
+template <class Of, int STRIPS, int COLUMNS> struct GroupSums {
+    floats *const *sums, values[COLUMNS][STRIPS];
     const StripColumn<Of> *x;
 
-    FORCED GroupSums(floats *sums, const StripColumn<Of> *x) : sums(sums), x(x) {
-        UNROLL for (int c = 0; c < COLUMNS; c++) values[c] = Of::FACTORS == 1 ? zeros() : sums[c];
+    FORCED GroupSums(floats *const *sums, const StripColumn<Of> *x) : sums(sums), x(x) {
+        UNROLL for (int c = 0; c < COLUMNS; c++)
+            UNROLL for (int s = 0; s < STRIPS; s++) values[c][s] = Of::FACTORS == 1 ? zeros() : sums[s][c];
     }
-    FORCED void add(const Scales<Of::PIECES> &w, int i, const ints *of_weights) {
+    // Piece `i`, of which a strip has the scales `w(s)` and the numbers `of_weights(s)`.
+    template <class W, class Numbers> FORCED void add(int i, const W &w, const Numbers &of_weights) {
         constexpr int FOURS = 64 / Of::PIECES;
-        ints products[COLUMNS];
-        UNROLL for (int c = 0; c < COLUMNS; c++) products[c] = Of::OFFSET ? all_dwords(x[c].starts[i]) : ints{};
+        ints products[COLUMNS][STRIPS];
+        UNROLL for (int c = 0; c < COLUMNS; c++)
+            UNROLL for (int s = 0; s < STRIPS; s++) products[c][s] = Of::OFFSET ? all_dwords(x[c].starts[i]) : ints{};
         const auto numbers = [&](int c) { return x[c].numbers + 4 * FOURS * i; };
-        add_products_of_columns<Of::BITS, FOURS, COLUMNS>(products, of_weights, numbers);
-        UNROLL for (int c = 0; c < COLUMNS; c++) {
-            floats value = to_floats(products[c]);
-            if (Of::FACTORS > 1) value = multiply(value, all_floats(x[c].d[i]));
-            values[c] = multiply_add(value, w.scales[i], values[c]);
-            if (Of::MINIMUMS) values[c] = multiply_add(w.minimums[i], all_floats(x[c].sums[i]), values[c]);
-        }
+        add_products_of_columns<Of::BITS, FOURS, STRIPS, COLUMNS>(products, of_weights, numbers);
+        UNROLL for (int c = 0; c < COLUMNS; c++)
+            UNROLL for (int s = 0; s < STRIPS; s++) {
+                floats value = to_floats(products[c][s]);
+                if (Of::FACTORS > 1) value = multiply(value, all_floats(x[c].d[i]));
+                value = multiply_add(value, w(s).scales[i], values[c][s]);
+                if (Of::MINIMUMS) value = multiply_add(w(s).minimums[i], all_floats(x[c].sums[i]), value);
+                values[c][s] = value;
+            }
     }
     FORCED void end() {
         UNROLL for (int c = 0; c < COLUMNS; c++)
-            sums[c] = Of::FACTORS == 1 ? multiply_add(values[c], all_floats(x[c].d[0]), sums[c]) : values[c];
+            UNROLL for (int s = 0; s < STRIPS; s++)
+                sums[s][c] = Of::FACTORS == 1 ? multiply_add(values[c][s], all_floats(x[c].d[0]), sums[s][c]) : values[c][s];
     }
 };
-
-template <class Of, int COLUMNS>
-INLINE void add_group(floats *sums, const Taken<Of::PIECES> &w, int64_t pieces, const StripColumn<Of> *x) {
-    GroupSums<Of, COLUMNS> group(sums, x);
-    for (int i = 0; i < pieces; i++) group.add(w, i, w.numbers + w.FOURS * i);
-    group.end();
-}
-
-// Of up to STRIP_COLUMNS columns. Where multiply_strip does passes of up to so many, only what is left of wider ones comes here
-// with fewer: it is done in powers of two, so that fewer functions are compiled.
-template <class Of, int COLUMNS = STRIP_COLUMNS>
-INLINE void add_groups(int64_t columns, floats *sums, const Taken<Of::PIECES> &w, int64_t pieces, const StripColumn<Of> *x) {
-    if (columns >= COLUMNS) {
-        add_group<Of, COLUMNS>(sums, w, pieces, x);
-        columns -= COLUMNS, sums += COLUMNS, x += COLUMNS;
-    }
-    if constexpr (COLUMNS > 1)
-        if (columns > 0) add_groups<Of, FEW_COLUMNS >= STRIP_COLUMNS ? COLUMNS / 2 : COLUMNS - 1>(columns, sums, w, pieces, x);
-}
 
 // What is needed soon when group `g` of a strip, one of so many, is worked on. Behind the last group comes the first one of as
 // many strips again.
@@ -196,12 +191,50 @@ template <class Group> INLINE void ask_for(const char *&row, int64_t row_bytes, 
     UNROLL for (int i = 0; i < rows; i++, row += row_bytes)
         UNROLL for (size_t line = 0; line < sizeof(Group); line += 64) _mm_prefetch(row + line, _MM_HINT_T1);
 }
+// In half of the rows, evenly over the pieces.
+template <class Of> INLINE void ask_for_half(const char *&row, int64_t row_bytes, int piece) {
+    constexpr int EVERY = Of::PIECES / (LANES / 2);
+    if (piece % EVERY == 0) ask_for<typename Of::Group>(row, row_bytes, 1);
+}
 
 // Pieces of a group, which is not whole at the end of some rows.
 template <class Of> INLINE int64_t pieces_of(const Matrices &m, int64_t g) {
     const int64_t blocks = m.blocks - g * Of::BLOCKS;
     return blocks < Of::BLOCKS ? blocks : Of::PIECES;
 }
+
+// Two strips that are taken apart, `w`, times up to STRIP_COLUMNS columns. `rows`, if any: where memory is asked for meanwhile.
+template <class Of> struct Pair {
+    const Taken<Of::PIECES> *w[PAIR];
+    int64_t pieces, row_bytes;
+
+    template <int COLUMNS>
+    FORCED void multiply(floats *const *sums, const StripColumn<Of> *x, const char *const *rows) const {
+        const char *row[PAIR];
+        UNROLL for (int s = 0; s < PAIR; s++) row[s] = rows ? rows[s] : nullptr;
+        GroupSums<Of, PAIR, COLUMNS> group(sums, x);
+        for (int i = 0; i < pieces; i++) {
+            if (rows) UNROLL for (int s = 0; s < PAIR; s++) ask_for_half<Of>(row[s], row_bytes, i);
+            const auto scales = [this](int s) -> const Scales<Of::PIECES> & { return *w[s]; };
+            group.add(i, scales, [this, i](int s) { return w[s]->numbers + Taken<Of::PIECES>::FOURS * i; });
+        }
+        group.end();
+    }
+    // Where multiply_strip does passes of up to so many columns, only what is left of wider ones comes here with fewer: it is
+    // done in powers of two, so that fewer functions are compiled.
+    template <int COLUMNS = STRIP_COLUMNS>
+    FORCED void multiply(int64_t columns, floats *first, floats *second, const StripColumn<Of> *x,
+                         const char *const *rows) const {
+        if (columns >= COLUMNS) {
+            floats *const sums[PAIR] = {first, second};
+            multiply<COLUMNS>(sums, x, rows);
+            columns -= COLUMNS, first += COLUMNS, second += COLUMNS, x += COLUMNS, rows = nullptr;
+        }
+        constexpr int FEWER = FEW_COLUMNS >= STRIP_COLUMNS ? COLUMNS / 2 : COLUMNS - 1;
+        if constexpr (FEWER > 0)
+            if (columns > 0) multiply<FEWER>(columns, first, second, x, rows);
+    }
+};
 
 // A strip times COLUMNS columns, few: what is taken apart is used at once. To put it down and read it again would take a third
 // of the time.
@@ -212,11 +245,13 @@ void multiply_strip(const Matrices &m, const char *strip, const StripColumn<Of> 
     for (int64_t g = 0; g < groups_of<Strips<Of>>(m.blocks); g++) {
         const int64_t pieces = pieces_of<Of>(m, g);
         const char *row = soon<Of>(m, strip, 1, g);
-        GroupSums<Of, COLUMNS> group(sums, x + g * COLUMNS);
+        floats *const all = sums;
+        GroupSums<Of, 1, COLUMNS> group(&all, x + g * COLUMNS);
         Scales<Of::PIECES> w;
+        const auto scales = [&](int) -> const Scales<Of::PIECES> & { return w; };
         Of::take(w, strip + g * sizeof(typename Of::Group), m.row_bytes, [&](int i, const ints *numbers) ALWAYS_INLINE {
             ask_for<typename Of::Group>(row, m.row_bytes, LANES / Of::PIECES);
-            if (Of::BLOCKS == 1 || i < pieces) group.add(w, i, numbers);
+            if (Of::BLOCKS == 1 || i < pieces) group.add(i, scales, [=](int) { return numbers; });
         });
         group.end();
     }
@@ -262,21 +297,26 @@ void multiply_strips(const Matrices &m, const char *weights, int64_t strips, int
     Taken<Of::PIECES> taken[MOST_STRIPS];
     for (int64_t i = 0; i < strips * columns; i++) sums[i] = zeros();
     for (int64_t g = 0; g < groups; g++) {
-        const char *rows[MOST_STRIPS];
+        const char *rows[MOST_STRIPS + 1];
         for (int64_t s = 0; s < strips; s++) {
             const char *strip = weights + s * strip_bytes;
             rows[s] = soon<Of>(m, strip, strips, g);
             Taken<Of::PIECES> &w = taken[s];
             Of::take(w, strip + g * sizeof(typename Of::Group), m.row_bytes, [&](int i, const ints *numbers) ALWAYS_INLINE {
-                ask_for<typename Of::Group>(rows[s], m.row_bytes, 1);
+                ask_for_half<Of>(rows[s], m.row_bytes, i);
                 UNROLL for (int v = 0; v < w.FOURS; v++) w.numbers[w.FOURS * i + v] = numbers[v];
             });
         }
+        rows[strips] = rows[strips - 1];
         for (int64_t c = 0; c < columns; c += STRIP_COLUMNS) {
             const int64_t width = columns - c < STRIP_COLUMNS ? columns - c : STRIP_COLUMNS;
-            for (int64_t s = 0; s < strips; s++) {
-                if (c == 0) ask_for<typename Of::Group>(rows[s], m.row_bytes, LANES - Of::PIECES);
-                add_groups<Of>(width, sums + s * columns + c, taken[s], pieces_of<Of>(m, g), x + c * groups + g * width);
+            for (int64_t s = 0; s < strips; s += PAIR) {
+                // A strip that is left over is multiplied twice.
+                const bool odd = s + 1 == strips;
+                const Pair<Of> pair{{taken + s, taken + s + !odd}, pieces_of<Of>(m, g), m.row_bytes};
+                floats *to = sums + s * columns + c, spare[STRIP_COLUMNS];
+                if (odd) UNROLL for (int i = 0; i < STRIP_COLUMNS; i++) spare[i] = zeros();
+                pair.multiply(width, to, odd ? spare : to + columns, x + c * groups + g * width, c == 0 ? rows + s : nullptr);
             }
         }
     }
@@ -296,10 +336,10 @@ template <class Of> struct Work<Strips<Of>> {
     static void multiply(const Matrices &m, int64_t row, int64_t end, int64_t columns, const StripColumn<Of> *x,
                          float *out) {
         static thread_local std::vector<floats> sums;
-        const int64_t most = columns > STRIP_COLUMNS ? MOST_STRIPS : 1, readable = readable_rows(m);
-        if (sums.size() < static_cast<size_t>(most * columns)) sums.resize(most * columns);
         static thread_local OneColumn one;
         const bool at_once = columns == 1 ? one.at_once() : columns <= FEW_COLUMNS;
+        const int64_t most = at_once ? 1 : columns > STRIP_COLUMNS ? MOST_STRIPS : PAIR, readable = readable_rows(m);
+        if (sums.size() < static_cast<size_t>(most * columns)) sums.resize(most * columns);
         const int64_t bytes = (end - row) * m.row_bytes;
         const uint64_t begun = __rdtsc();
         while (row < end) {

@@ -203,8 +203,8 @@ IN_STRIPS = {
     "another third bit": ("k_strips.h", "shifted<2 - BIT>", "shifted<1 - BIT>", "products of Q3_K come out wrong"),
     "a strip's sum that depends on the columns beside it": (
         "strips.h",
-        "multiply_add(values[c], all_floats(x[c].d[0])",
-        "multiply_add(values[c], all_floats(COLUMNS == 1 ? x[c].d[0] * (1 + 2e-7f) : x[c].d[0])",
+        "multiply_add(values[c][s], all_floats(x[c].d[0])",
+        "multiply_add(values[c][s], all_floats(COLUMNS == 1 ? x[c].d[0] * (1 + 2e-7f) : x[c].d[0])",
         "depend on how many are made together",
     ),
     "a row of a strip in another's place": (
@@ -219,6 +219,18 @@ IN_STRIPS = {
         "*strip = weights",
         "products of Q3_K come out wrong",
     ),
+    "the first strip of a pair in the second one's place": (
+        "strips.h",
+        "w[s]->numbers",
+        "w[0]->numbers",
+        "products of Q3_K come out wrong",
+    ),
+    "a strip that is left over and added twice": (
+        "strips.h",
+        "odd ? spare : to + columns",
+        "odd ? to : to + columns",
+        "products of Q3_K come out wrong",
+    ),
     "one column of few in another's place": (
         "strips.h",
         "out[c] = sums[c]",
@@ -231,7 +243,12 @@ IN_STRIPS = {
         "(rows - 2) * m.row_bytes",
         "products of Q4_0 come out wrong",
     ),
-    "a scale of another piece": ("strips.h", "w.scales[i]", "w.scales[0]", "products of Q4_0 come out wrong"),
+    "a scale of another piece": (
+        "strips.h",
+        "w(s).scales[i]",
+        "w(s).scales[0]",
+        "products of Q4_0 come out wrong",
+    ),
     "a minimum of four bits that is added": (
         "k_strips.h",
         "shifted<-16>(head[0])), all_floats(-1))",
@@ -350,6 +367,8 @@ SHOWN_IN = {
     "one column that is put down and comes out otherwise": "k_quants.cpp",
     "a row of a strip in another's place": "small_quants.cpp",
     "a strip in another's place": "k_quants.cpp",
+    "the first strip of a pair in the second one's place": "k_quants.cpp",
+    "a strip that is left over and added twice": "k_quants.cpp",
     "one column of few in another's place": "tables.cpp",
     "the last row of all left out": "small_quants.cpp",
     "a scale of another piece": "small_quants.cpp",
