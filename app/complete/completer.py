@@ -16,7 +16,7 @@ from app.complete.tidy import shown
 from app.engine.conversation.messages import Ended, Said
 from app.engine.decoding.ending import Finish
 from app.engine.runtime.async_engine import AsyncEngine
-from app.engine.runtime.thread import Urgency
+from app.engine.runtime.jobs import Urgency
 from models.errors import Cancelled, LocalspecError
 
 DEFAULT = Limits()

@@ -11,8 +11,9 @@ from app.engine.conversation.messages import Ended, Failed, Message, PromptScore
 from app.engine.conversation.session import Reading
 from app.engine.decoding.request import Question
 from app.engine.decoding.round import Clock
+from app.engine.runtime.jobs import Claim, Job, Urgency
 from app.engine.runtime.load import LoadPlan, Progress
-from app.engine.runtime.thread import Claim, Engine, Job, Urgency
+from app.engine.runtime.thread import Engine
 from app.engine.runtime.unexpected import log_unexpected, unexpected
 from app.engine.runtime.worker import Worker
 from models.errors import LocalspecError

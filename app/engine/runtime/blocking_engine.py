@@ -10,9 +10,10 @@ from app.engine.control.explain import Explanation
 from app.engine.conversation.messages import Ended, Explained, Failed, Message, Ready, Said, Walked
 from app.engine.conversation.session import Reading
 from app.engine.decoding.request import Question
+from app.engine.runtime.jobs import Job, Ticket
 from app.engine.runtime.kept_chat import KeptChat
 from app.engine.runtime.load import LoadPlan
-from app.engine.runtime.thread import Engine, Job, Ticket
+from app.engine.runtime.thread import Engine
 from app.engine.runtime.worker import Worker
 from app.shell.interrupt import interrupts_to
 from drafters.registry import DrafterSpec

@@ -1,6 +1,7 @@
 """The conversation of an engine whose cache is kept on disk for a later run."""
 
-from app.engine.runtime.thread import Engine, Urgency
+from app.engine.runtime.jobs import Urgency
+from app.engine.runtime.thread import Engine
 
 
 class KeptChat:

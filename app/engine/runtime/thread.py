@@ -15,61 +15,12 @@ from queue import SimpleQueue
 
 from app.engine.conversation.messages import Failed, Message
 from app.engine.decoding.shared_pass import Pass, gathered, together
+from app.engine.runtime.jobs import Claim, Job, Listener, PauseWork, Ticket, Urgency
 from app.engine.runtime.unexpected import is_heard, log_unexpected, unexpected
-from app.engine.runtime.urgency import Claim as Claim
-from app.engine.runtime.urgency import Urgency as Urgency
 from app.engine.runtime.worker import Worker
 from models.abort import AbortFlag
 from models.errors import BusyError, Cancelled, LocalspecError
 from models.system.deep_stack import start_deep
-
-Steps = Iterator[Message | Pass]
-"""Steps of a job: messages, and passes that it may share."""
-Job = Callable[[Worker], Steps]
-"""Job for the engine: uses the worker and yields messages."""
-Listener = Callable[[Message | None], None]
-
-
-class Ticket:
-    """Submitted job with its listener and its state."""
-
-    def __init__(self, job: Job, listener: Listener, claim: Claim, urgency: Urgency, deadline: float | None) -> None:
-        self.job = job
-        self.listener = listener
-        self.claim = claim
-        self.urgency = urgency
-        self.deadline = deadline
-        """Latest start, in seconds of the monotonic clock; None: any time."""
-        self.cancelled = False
-        self.turn = 0
-        """Place in the order of turns."""
-        self.messages: Steps | None = None
-        """Iterator of its steps; None: it has not begun."""
-        self.wanted: Pass | None = None
-        """Pass that it waits for."""
-
-    @property
-    def overdue(self) -> bool:
-        """Whether it has not begun by its deadline."""
-        return self.messages is None and self.deadline is not None and time.monotonic() > self.deadline
-
-
-class PauseWork:
-    """The job that is done after an answer while no other one waits."""
-
-    def __init__(self, job: Job | None) -> None:
-        self.job = job
-        """The job; None: nothing is done."""
-        self._is_left = False
-
-    def after(self, ticket: Ticket) -> None:
-        """Take that a job has ended: after an answer there is something to do, and after a stop something is left."""
-        self._is_left |= ticket.urgency is Urgency.ANSWER or (ticket.job is self.job and ticket.cancelled)
-
-    def begin(self) -> Ticket | None:
-        """Return its ticket, once; None where nothing is left to do."""
-        is_left, self._is_left = self._is_left, False
-        return Ticket(self.job, lambda _: None, Claim.ALL, Urgency.IDLE, None) if is_left and self.job else None
 
 
 class Engine:

@@ -8,7 +8,7 @@ from app.engine.decoding.ending import Finish
 from app.engine.decoding.logprobs import TokenLogprobs
 from app.engine.decoding.request import Question
 from app.engine.decoding.stats import Snapshot
-from app.engine.runtime.thread import Urgency
+from app.engine.runtime.jobs import Urgency
 
 
 class RequestKind(StrEnum):

@@ -12,9 +12,10 @@ from typing import Protocol
 from app.engine.conversation import messages as engine
 from app.engine.decoding.request import Question
 from app.engine.decoding.round import Clock
+from app.engine.runtime.jobs import Steps, Ticket
 from app.engine.runtime.kept_chat import KeptChat
 from app.engine.runtime.load import LoadPlan, Progress
-from app.engine.runtime.thread import Engine, Steps, Ticket
+from app.engine.runtime.thread import Engine
 from app.engine.runtime.worker import Worker
 from app.ui.chat.messages import Heard, LoadProgress, Mail
 from drafters.registry import DrafterSpec

@@ -11,8 +11,8 @@ from app.engine.conversation.messages import PromptScored
 from app.engine.conversation.session import Reading
 from app.engine.decoding.request import Question
 from app.engine.runtime.async_engine import AnswerMessage, AsyncEngine
+from app.engine.runtime.jobs import Urgency
 from app.engine.runtime.load import LoadPlan
-from app.engine.runtime.thread import Urgency
 from app.ui.panel.flow import Flow
 
 

@@ -18,10 +18,11 @@ from app.engine.decoding.request import Question
 from app.engine.decoding.round import Round
 from app.engine.decoding.shared_pass import Bounds, Pass, gathered, together
 from app.engine.decoding.speculate import rounds_and_passes
+from app.engine.runtime.jobs import Claim, Ticket, Urgency
 from app.engine.runtime.load import LoadPlan
 from app.engine.runtime.loader import Loader
 from app.engine.runtime.slots import shared_batch
-from app.engine.runtime.thread import Claim, Engine, Ticket, Urgency
+from app.engine.runtime.thread import Engine
 from app.engine.runtime.worker import Worker
 from drafters.base import Draft, NullDrafter
 from drafters.registry import parse_drafter

@@ -15,8 +15,8 @@ from app.engine.conversation.messages import Ended, Said
 from app.engine.decoding.ending import Finish
 from app.engine.decoding.request import Question
 from app.engine.runtime.async_engine import AnswerMessage, AsyncEngine
+from app.engine.runtime.jobs import Urgency
 from app.engine.runtime.load import LoadPlan
-from app.engine.runtime.thread import Urgency
 from drafters.registry import parse_drafter
 from models.errors import BusyError, LocalspecError, ModelFileError
 from models.llama.load import LlamaOptions

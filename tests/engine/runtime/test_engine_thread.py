@@ -10,7 +10,8 @@ import pytest
 
 from app.engine.conversation.messages import Failed, Message
 from app.engine.conversation.session import Reading
-from app.engine.runtime.thread import Engine, Ticket
+from app.engine.runtime.jobs import Ticket
+from app.engine.runtime.thread import Engine
 from app.engine.runtime.worker import Worker
 from models.abort import AbortFlag
 from models.errors import Cancelled, LocalspecError

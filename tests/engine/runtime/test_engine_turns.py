@@ -9,7 +9,8 @@ import pytest
 
 from app.engine.conversation.messages import Failed, Message
 from app.engine.conversation.session import Reading
-from app.engine.runtime.thread import Claim, Engine, Ticket, Urgency
+from app.engine.runtime.jobs import Claim, Ticket, Urgency
+from app.engine.runtime.thread import Engine
 from app.engine.runtime.worker import Worker
 from models.abort import AbortFlag
 from models.errors import BusyError, Cancelled

@@ -14,8 +14,9 @@ from app.engine.conversation.session import Reading
 from app.engine.runtime import worker as worker_module
 from app.engine.runtime.async_engine import AsyncEngine
 from app.engine.runtime.blocking_engine import LineEngine, Notices
+from app.engine.runtime.jobs import Claim, Urgency
 from app.engine.runtime.load import LoadPlan
-from app.engine.runtime.thread import Claim, Engine, Urgency
+from app.engine.runtime.thread import Engine
 from app.engine.runtime.worker import Worker
 from app.ui.chat.link import EngineLink
 from drafters.registry import parse_drafter

@@ -19,9 +19,10 @@ from app.engine.costs.pass_cost import QUICK_WIDTHS
 from app.engine.decoding.ending import Finish
 from app.engine.decoding.request import Question
 from app.engine.runtime import load
+from app.engine.runtime.jobs import Ticket
 from app.engine.runtime.load import LoadPlan
 from app.engine.runtime.loader import Loader
-from app.engine.runtime.thread import Engine, Ticket
+from app.engine.runtime.thread import Engine
 from app.engine.runtime.worker import Worker
 from drafters.base import NullDrafter
 from drafters.draft_model import DraftModel

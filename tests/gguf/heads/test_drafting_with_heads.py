@@ -319,11 +319,12 @@ def test_a_head_beside_its_target_drafts_with_no_flag(files: dict[str, Path], tm
 
 
 @pytest.mark.parametrize(
-    ("target", "head", "beside"), [("own", "mtp", "model:standing"), ("target", "eagle3", "model:standing")]
+    ("target", "draft", "head"), [("own", "auto", "mtp"), ("target", "auto", "eagle3"), ("target", "medusa", "medusa")]
 )
 def test_the_standing_model_is_loaded_beside_a_head_and_either_keeps_the_text(
-    files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, head: str, beside: str
+    files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, draft: str, head: str
 ) -> None:
+    beside = "model:standing"
     monkeypatch.setattr(load, "reason_against", lambda *_: "")
     standing = tiny_gguf.write_llama(tmp_path / "standing.gguf", noise=0.05, chat_template=tiny_gguf.CHATML_TEMPLATE)
     chatting = write_hybrid_with_head(tmp_path / "own.gguf", n_ctx=1024, chat_template=tiny_gguf.CHATML_TEMPLATE)
@@ -339,7 +340,8 @@ def test_the_standing_model_is_loaded_beside_a_head_and_either_keeps_the_text(
             "quickest",
             lambda state, *_, used=used: next(one for one in state.models.all if one.name == used),
         )
-        chat = Chat(model, "auto", tmp_path, slots=2, standing=str(standing))
+        named = draft if draft == "auto" else str(files[draft])
+        chat = Chat(model, named, tmp_path, slots=2, standing=str(standing))
         try:
             assert chat.ready.drafter == f"suffix+{head}+{beside}"
             for slot in chat.worker._slots:
@@ -347,6 +349,12 @@ def test_the_standing_model_is_loaded_beside_a_head_and_either_keeps_the_text(
             assert [chat.ask(texts[:1]).answer, chat.ask([texts[0], "so", texts[1]]).answer] == wanted
         finally:
             chat.worker.close()
+
+
+def test_a_head_that_is_to_draft_alone_has_nothing_beside_it(files: dict[str, Path], tmp_path: Path) -> None:
+    chat = Chat(files["target"], f"model:{files['medusa']}", tmp_path, standing=str(files["own"]))
+    chat.worker.close()
+    assert chat.ready.drafter == "medusa"
 
 
 def test_a_standing_model_that_does_not_pay_stays_out_beside_a_head(files: dict[str, Path], tmp_path: Path) -> None:

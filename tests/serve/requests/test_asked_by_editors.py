@@ -13,7 +13,7 @@ from serving import Served, served
 from app.engine.conversation.messages import Ended
 from app.engine.decoding.request import Question
 from app.engine.runtime.async_engine import AnswerMessage, AsyncEngine
-from app.engine.runtime.thread import Urgency
+from app.engine.runtime.jobs import Urgency
 from app.serve.replies.errors import Refused
 from app.serve.requests.engine_request import EngineRequest, Outcome, RequestKind
 from models.text.prompts import Message as Turn

@@ -19,8 +19,8 @@ from app.engine.conversation.session import Reading
 from app.engine.decoding.ending import Finish
 from app.engine.decoding.request import Question
 from app.engine.runtime.async_engine import AnswerMessage, AsyncEngine
+from app.engine.runtime.jobs import Urgency
 from app.engine.runtime.load import LoadPlan
-from app.engine.runtime.thread import Urgency
 from app.engine.runtime.worker import Worker
 from app.flags.request import Request, ScreenSettings
 from app.ui.editor.app import EditApp, engine_for

@@ -36,9 +36,9 @@ from app.engine.conversation.messages import Said
 from app.engine.costs.provenance import processor_name
 from app.engine.decoding.request import Question
 from app.engine.runtime.async_engine import AnswerMessage, AsyncEngine
+from app.engine.runtime.jobs import Urgency
 from app.engine.runtime.load import LoadPlan
 from app.engine.runtime.loader import Loader
-from app.engine.runtime.thread import Urgency
 from app.shell.paths import machine_memory
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag
