@@ -85,8 +85,8 @@ INLINE ints four_at(const int8_t *from) {
     return all_dwords(four);
 }
 // N times four numbers of COLUMNS columns, which begin at `x(c)`, times four of each row of STRIPS strips, which begin at `w(s)`,
-// added to what is there. Numbers of a column are loaded once for all strips: many processors multiply two vectors in the time in
-// which they load one.
+// added to what is there. Numbers of a column are loaded once for all strips: an Ice Lake multiplied two vectors in the time in
+// which it loaded one.
 template <int BITS, int N, int STRIPS, int COLUMNS, class W, class X>
 INLINE void add_products_of_columns(ints (*sums)[STRIPS], const W &w, const X &x) {
 #ifdef ADD_QUAD_PRODUCTS

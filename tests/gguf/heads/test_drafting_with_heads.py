@@ -351,10 +351,16 @@ def test_the_standing_model_is_loaded_beside_a_head_and_either_keeps_the_text(
             chat.worker.close()
 
 
-def test_a_head_that_is_to_draft_alone_has_nothing_beside_it(files: dict[str, Path], tmp_path: Path) -> None:
-    chat = Chat(files["target"], f"model:{files['medusa']}", tmp_path, standing=str(files["own"]))
-    chat.worker.close()
-    assert chat.ready.drafter == "medusa"
+def test_a_head_that_is_to_draft_alone_has_nothing_beside_it(
+    files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load, "reason_against", lambda *_: "")
+    standing = tiny_gguf.write_llama(tmp_path / "standing.gguf", noise=0.05, chat_template=tiny_gguf.CHATML_TEMPLATE)
+    chat = Chat(files["target"], f"model:{files['medusa']}", tmp_path, standing=str(standing))
+    try:
+        assert [part.name for part in parts_of(chat.worker._slot.drafting.model)] == ["medusa"]
+    finally:
+        chat.worker.close()
 
 
 def test_a_standing_model_that_does_not_pay_stays_out_beside_a_head(files: dict[str, Path], tmp_path: Path) -> None:
